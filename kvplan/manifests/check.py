@@ -226,6 +226,9 @@ def _ask(ask: Ask, model: str, question: dict[str, Any], found: Found) -> tuple[
                     findings,
                     [Unresolved(error.kind, why, f"--{error.kind} {model}=ID" if error.kind == "model" else "--device NAME", place)],
                 )
+            if error.kind == "weight format" and "weight_dtype" not in question:  # of the model's own name: a type that is not in our table
+                place = found.places.get("model", found.place)
+                return None, findings, [Unresolved("weights", str(error), "--weight-dtype NAME", place)]
             if any(f.rule == "unknown-option" for f in found.findings):  # a fork, or a newer release
                 return None, findings, [Unresolved(error.kind, str(error), "the name that kvplan has for it", found.place)]
             return None, [*findings, _fault(str(error), found, error.kind)], []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from kvplan.engines.common.words import Word
@@ -16,6 +17,17 @@ _NUMBERS: dict[str, Callable[[int, int], bool]] = {
     "-eq": lambda a, b: a == b, "-ne": lambda a, b: a != b, "-gt": lambda a, b: a > b,
     "-ge": lambda a, b: a >= b, "-lt": lambda a, b: a < b, "-le": lambda a, b: a <= b,
 }  # fmt: skip
+
+
+@dataclass(slots=True)
+class Case:
+    """A `case` that is read: what it looks at, the patterns of its next branch, whether they are awaited."""
+
+    subject: Word
+    patterns: list[Word] = field(default_factory=list)
+    waits: bool = True
+
+
 _MOST = 400  # characters of a text that is compared
 
 

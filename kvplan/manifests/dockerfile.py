@@ -12,12 +12,11 @@ from typing import NamedTuple
 
 from kvplan.engines.common.words import Place, Word, words
 from kvplan.errors import SpecError
-from kvplan.manifests.beside import ASIDE
 from kvplan.manifests.command import Start, container
 from kvplan.manifests.found import Site
 from kvplan.manifests.lexer import split
 from kvplan.manifests.script import read_script
-from kvplan.manifests.words import filled
+from kvplan.manifests.words import ASIDE, filled
 from kvplan.manifests.wrapped import Files
 
 _NAME = re.compile(r"(^|/)(Dockerfile|Containerfile)(\.[^/]*)?$|\.dockerfile$", re.IGNORECASE)

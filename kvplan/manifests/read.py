@@ -37,6 +37,7 @@ from kvplan.manifests import (
 )
 from kvplan.manifests.adapters import gguf_config
 from kvplan.manifests.budget import bounded
+from kvplan.manifests.called import with_called
 from kvplan.manifests.command import Start, left_open, scripts
 from kvplan.manifests.comments import comment, told
 from kvplan.manifests.found import PRAGMA, ReadBeside, Site, make
@@ -146,7 +147,10 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
     if is_modelfile(text, source):
         yield from read_modelfile(text)
         return
-    kinds = ((units.is_unit, units.read), (dockerfile.is_dockerfile, dockerfile.read), (presets.is_presets, presets.read))
+    if units.is_unit(text, source):
+        yield from units.read(text, source, beside)
+        return
+    kinds = ((dockerfile.is_dockerfile, dockerfile.read), (presets.is_presets, presets.read))
     for one, reader in kinds:
         if one(text, source):
             yield from reader(text, source)
@@ -175,7 +179,7 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
         text = recipes.of_windows(text, source)
     apart = recipes.is_make(source)
     text = recipes.as_shell(text, source) if apart else text
-    script = read_script(text, source, env={**requested.slurm_variables(text), **env}, ends=True, beside=beside)
+    script = with_called(read_script(text, source, env={**requested.slurm_variables(text), **env}, ends=True, beside=beside), beside)
     if scenario.is_scenario(script):
         yield from scenario.read(script, source)
         return

@@ -8,14 +8,15 @@ between branches are known (conditions.py), one of them is taken.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from kvplan.engines.common.words import Place, Word
 from kvplan.errors import SpecError
 from kvplan.manifests import budget
 from kvplan.manifests.expansions import COUNTED, PART_OF, calculate, cut, own_folder, shown
+from kvplan.manifests.held import POSITIONAL, Value, added, is_empty, positional, words_of
 from kvplan.manifests.lexer import Piece, tokens
 
 MAX_VALUE = 65_536
@@ -23,15 +24,7 @@ _LISTS = ("[@]", "[*]")
 _DEFAULTED = re.compile(r"\$\{([A-Za-z_]\w*):?-(\d+)\}")
 #: What every shell has: the user's home, where it runs.
 OWN = {"HOME": "~", "PWD": "."}
-_OPEN_WORD = re.compile(r"(?:\$\((?:[^()]|\([^()]*\))*\)|\S)+")  # `$(...)` is within one
 _NUMBER = re.compile(r"\$?\{?\b([A-Za-z_]\w*)\}?")
-
-
-class Value(NamedTuple):
-    """What a variable holds: the elements of an array, or one word (with an open one behind it where more may follow)."""
-
-    words: tuple[Word, ...]
-    is_array: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -130,6 +123,37 @@ class Variables:
         for scope in self._scopes:
             scope.changed[name] = False
 
+    # what a script or a function is called with
+
+    @contextmanager
+    def called(self, words: Sequence[Word] | None, local: Mapping[str, Word]) -> Iterator[None]:
+        """Within it `$0`, `$1`, `$@` are of these words, and `local` holds; what `$@` is afterwards is what it was before."""
+        mine = {name: Value((word,)) for name, word in local.items()} | (positional(words) if words is not None else {})
+        names = {*POSITIONAL, *mine} if words is not None else mine.keys()
+        before = {name: self._values.pop(name) for name in names if name in self._values}
+        self._values |= mine
+        self._environment = None
+        yield
+        for name in names:
+            self._values.pop(name, None)
+        self._values |= before
+        self._environment = None
+
+    def shifted(self, by: str) -> bool:
+        """`shift N`; whether it is known what is left."""
+        held, first = self._values.get("@"), self._values.get("0")
+        if held is None or first is None or not by.isdecimal():
+            return False
+        for name, value in positional((*first.words, *held.words[int(by[:4]) :])).items():
+            self.set(name, value)
+        return True
+
+    def loop(self) -> None:
+        """What a loop over the words leaves of them: nothing that is known."""
+        for name in POSITIONAL:
+            if name in self._values and name != "0":
+                self.forget(name)
+
     # branches
 
     def open(self, place: Place, *, is_chain: bool = False) -> None:
@@ -191,7 +215,7 @@ class Variables:
                 continue
             value = final[name]
             other = scope.others.get(name)
-            if _is_empty(value) and other is not None and not _is_empty(other):
+            if is_empty(value) and other is not None and not is_empty(other):
                 more = ("", *(part for word in other.words for part in word.text.split()))
                 value = value._replace(words=(Word(f"${name}", Place(), (name,), (), more),))
             self._values[name] = value
@@ -209,12 +233,12 @@ class Variables:
         for name, only_adds in scope.changed.items():
             if name in scope.defaults and name in inside:
                 self._values[name] = inside[name]
-            elif scope.asked and name in inside and _is_empty(scope.before.get(name)):
+            elif scope.asked and name in inside and is_empty(scope.before.get(name)):
                 more = ("", *(part for word in inside[name].words for part in word.text.split()))
                 self._values[name] = scope.before[name]._replace(words=(Word(f"${name}", Place(), (name,), (), more),))
             elif only_adds and name in scope.before:
                 old = scope.before[name]
-                more = _added(old, inside[name]) if name in inside else ()
+                more = added(old, inside[name]) if name in inside else ()
                 self._values[name] = old._replace(words=(*old.words, Word(f"${name}", Place(), (name,), (), more)))
             else:
                 self._values.pop(name, None)
@@ -261,7 +285,7 @@ class Variables:
         words = value.words[:1] if value.is_array else value.words
         if piece.quoted:
             return [Word("".join(w.text for w in words), place, tuple(m for w in words for m in w.missing))], False
-        split = [part for w in words for part in _split(w)]
+        split = [part for w in words for part in words_of(w)]
         return split, bool(words) and words[0].text[:1].isspace()
 
     def join(self, pieces: tuple[Piece, ...], place: Place) -> Word:
@@ -361,24 +385,3 @@ class Variables:
             open_text = f"$(({text.strip()[:40]}))"
             return Word(open_text, place, tuple(missing) or (open_text,))
         return Word(str(result), place)
-
-
-def _split(word: Word) -> list[Word]:
-    """The words that an unquoted value becomes; one where it is not seen in which of them what is open stands."""
-    parts = [word._replace(text=text) for text in (_OPEN_WORD.findall(word.text) if word.missing else word.text.split())]
-    if not word.missing:
-        return parts
-    parts = [w._replace(missing=tuple(m for m in word.missing if f"${m.removeprefix('$')}" in w.text)) for w in parts]
-    return parts if {m for w in parts for m in w.missing} == set(word.missing) else [word]
-
-
-def _is_empty(value: Value | None) -> bool:
-    """Whether the script itself leaves it empty."""
-    return value is not None and not any(word.text for word in value.words)
-
-
-def _added(old: Value, new: Value) -> tuple[str, ...]:
-    """The words that a branch added to a variable."""
-    if len(old.words) == len(new.words) == 1:
-        return tuple(new.words[0].text.removeprefix(old.words[0].text).split())
-    return tuple(word.text for word in new.words[len(old.words) :])
