@@ -53,6 +53,8 @@ NO_DEVICE = "the file does not say which GPU it runs on"
 _CACHED = re.compile(r"(?:^|/)models--([\w.-]+?)--([\w.-]+)/snapshots(?:/[^/]+)?/?$")  # huggingface_hub's cache, by the repository
 UNKNOWN = 250  # work of an option that the engine does not have
 _LEFT = re.compile(r"\{\{-?\s*[^{}]{1,200}\}\}")
+#: A GGUF file by its address on the Hub.
+_IN_REPOSITORY = re.compile(r"([^/:]+/[^/:]+)/(?:resolve|blob)/[^/]+/(?:[^/]+/)*([^/?]+\.gguf)(?:\?.*)?")
 PRAGMA = re.compile(r"#\s*kvplan:\s*(.+)")
 
 
@@ -266,6 +268,8 @@ def _model(given: Given | None, start: Start, already: bool) -> tuple[str | None
     if cached := _CACHED.search(text):
         return f"{cached[1]}/{cached[2]}", []
     name = text.removeprefix("hf://").removeprefix("https://huggingface.co/")
+    if (file := _IN_REPOSITORY.fullmatch(name)) and (type_ := weights.by_name(file[2])):
+        name = f"{file[1]}:{type_}"
     is_path = name.startswith(("/", "./", "../", "~")) or name.endswith(".gguf") or "\\" in name
     if is_path or "://" in name or name.startswith(("s3:", "gs:")):
         place = "inside the container" if start.in_container else "on the machine it runs on"

@@ -84,12 +84,12 @@ class _Reader:
             yield start._replace(version=version), site._replace(findings=(*site.findings, *notes))
         yield from self._listed(launchers.left_over(self._tree) if found else ast.walk(self._tree))
 
-    def _pinned(self) -> dict[str, tuple[str, Finding]]:
+    def _pinned(self) -> dict[str, tuple[str | None, Finding]]:
         """The releases that f-strings install (`f"vllm=={VERSION}"`); those of plain texts are found without this."""
-        found: dict[str, tuple[str, Finding]] = {}
+        found: dict[str, tuple[str | None, Finding]] = {}
         for node in (one for one in ast.walk(self._tree) if isinstance(one, ast.JoinedStr)):
             text = self._value(node, self._scope)
-            pins = mentions.pinned(text) if type(text) is str and "==" in text else {}
+            pins = mentions.pinned(text) if type(text) is str and "==" in text else dict[str, tuple[str | None, Finding]]()
             found |= {engine: (release, note._replace(place=self._place(node))) for engine, (release, note) in pins.items()}
         return found
 
@@ -165,7 +165,7 @@ class _Reader:
         defaults = dict(zip([a.arg for a in plain[len(plain) - len(node.args.defaults) :]], node.args.defaults, strict=True))
         defaults |= {a.arg: d for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if d is not None}
         call = self._bound.get(owner) if node.name == "__init__" else self._bound.get(node.name)
-        given = {k.arg: k.value for k in call.keywords if k.arg} if call else {}
+        given: dict[str, ast.expr] = dict(launchers.given(call, [a.arg for a in plain if a.arg != "self"])) if call else {}
         found: dict[str, Any] = {}
         for argument in arguments:
             value = given.get(argument.arg, defaults.get(argument.arg))

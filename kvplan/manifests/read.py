@@ -150,11 +150,12 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
     if units.is_unit(text, source):
         yield from units.read(text, source, beside)
         return
-    kinds = ((dockerfile.is_dockerfile, dockerfile.read), (presets.is_presets, presets.read))
-    for one, reader in kinds:
-        if one(text, source):
-            yield from reader(text, source)
-            return
+    if dockerfile.is_dockerfile(text, source):
+        yield from dockerfile.read(text, source, beside)
+        return
+    if presets.is_presets(text, source):
+        yield from presets.read(text, source)
+        return
     if hcl.is_terraform(source):
         yield from hcl.read(text, source)
         return
