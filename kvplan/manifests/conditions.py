@@ -72,9 +72,9 @@ def fits(text: str, pattern: str) -> bool:
     return len(pattern) <= _MOST and pattern.count("*") < 5 and fnmatchcase(text, pattern)
 
 
-def tested(words: list[Token]) -> str:
-    """The variable of `[ -z "$NAME" ]`."""
-    if len(words) < 3 or words[0].text not in ("[", "[[", "test") or words[1].text != "-z":
+def tested(words: list[Token], sign: str) -> str:
+    """The variable of `[ -z "$NAME" ]`, `[ -n "$NAME" ]`."""
+    if len(words) < 3 or words[0].text not in ("[", "[[", "test") or words[1].text != sign:
         return ""
     pieces = [p for p in words[2].pieces if p.text]
     return pieces[0].text if len(pieces) == 1 and pieces[0].kind == "variable" else ""

@@ -218,8 +218,7 @@ class _Reader:
                     words = []
             elif first in _TURNS:
                 self._turn()
-                if first == "else":
-                    self.variables.judge(True)
+                self.variables.otherwise(is_last=first == "else")
             elif first in _CLOSES:
                 self.variables.close()
                 self._branch = self._branch[:-1]
@@ -229,9 +228,9 @@ class _Reader:
         if not words:
             return ""
         self._within_words(words)
-        empty = tested(words)
-        if empty and first == "if":
-            self.variables.empty(empty)
+        empty = tested(words, "-z")
+        if first == "if" and (empty or (asked := tested(words, "-n"))):
+            self.variables.empty(empty) if empty else self.variables.filled(asked)
         elif first == "if" and (asked := compared(words)):
             self.variables.ask(asked)
         elif not self._sets(words) and not self._takes_in(words):

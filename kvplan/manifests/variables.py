@@ -34,6 +34,7 @@ class _Scope:
     asked   a variable that nothing here sets, which the branch asks to be a certain text
     sure    whether what decides is known of every branch so far; None: nobody asked
     live    whether the branch that is read is the one that is taken
+    filled  1: its first branch is for when a variable that nothing sets holds something; 2: and it has an `else` and no other
     taken   what is known at the end of the branch that is taken
     others  what the other branches set
     """
@@ -45,6 +46,7 @@ class _Scope:
     asked: list[str] = field(default_factory=list)
     sure: bool | None = None
     live: bool = False
+    filled: int = 0
     taken: Mapping[str, Value] | None = None
     others: dict[str, Value] = field(default_factory=dict)
 
@@ -63,21 +65,18 @@ class Variables:
     def exported(self, place: Place) -> Mapping[str, Word]:
         """What a command started now finds in its environment; the same mapping until a variable changes."""
         if self._environment is None:
-            self._spend(len(self._values), place)
+            budget.spend(len(self._values), place.line)
             self._environment = {name: value.words[0] for name, value in self._values.items() if name in self._exported and value.words}
         return self._environment
 
     def every(self, place: Place) -> Mapping[str, Word]:
         """All that is known, exported or not."""
-        self._spend(len(self._values), place)
+        budget.spend(len(self._values), place.line)
         held = {name: [w for w in value.words if w.text] for name, value in self._values.items()}
         return {
             name: words[0] if len(words) == 1 else Word(" ".join(w.text for w in words), place, tuple(m for w in words for m in w.missing))
             for name, words in held.items()
         }
-
-    def _spend(self, n: int, place: Place) -> None:
-        budget.spend(n, place.line)
 
     def knows(self, name: str) -> bool:
         return name in self._values
@@ -98,7 +97,7 @@ class Variables:
             value = value._replace(words=(before, *value.words))
         if not adds:
             self._lost.discard(name)
-        self._spend(len(value.words) + len(self._scopes), value.words[0].place if value.words else Place())
+        budget.spend(len(value.words) + len(self._scopes), value.words[0].place.line if value.words else 1)
         for scope in self._scopes:
             scope.changed[name] = adds and scope.changed.get(name, True)
         self._values[name] = value
@@ -119,7 +118,7 @@ class Variables:
     def forget(self, name: str) -> None:
         self._values.pop(name, None)
         self._environment = None
-        self._spend(len(self._scopes), Place())
+        budget.spend(len(self._scopes), 1)
         for scope in self._scopes:
             scope.changed[name] = False
 
@@ -157,7 +156,7 @@ class Variables:
     # branches
 
     def open(self, place: Place, *, is_chain: bool = False) -> None:
-        self._spend(1 + len(self._values), place)
+        budget.spend(1 + len(self._values), place.line)
         self._scopes.append(_Scope(is_chain=is_chain, before=dict(self._values)))
 
     def in_chain(self) -> bool:
@@ -171,6 +170,18 @@ class Variables:
         """The branch is for when this variable is empty."""
         if self._scopes and name not in self._values:
             self._scopes[-1].defaults.add(name)
+
+    def filled(self, name: str) -> None:
+        """The branch is for when this variable holds something; where nothing sets it, what its `else` leaves is the default."""
+        if self._scopes and name not in self._values and name not in self._lost:
+            self._scopes[-1].filled = 1
+
+    def otherwise(self, *, is_last: bool) -> None:
+        """The next branch of an `if`, or its `else`."""
+        if self._scopes:
+            self._scopes[-1].filled *= 2 if is_last else 0
+        if is_last:
+            self.judge(True)
 
     def ask(self, name: str) -> None:
         """The branch is for when this variable is a certain text: one that nothing sets is not, unless the environment says so."""
@@ -189,7 +200,7 @@ class Variables:
 
     def _end(self, scope: _Scope) -> None:
         """Keeps what the branch that ends here has made of the variables."""
-        self._spend(1 + len(scope.changed), Place())
+        budget.spend(1 + len(scope.changed), 1)
         if scope.live:
             scope.taken = dict(self._values)
         else:
@@ -200,7 +211,7 @@ class Variables:
         """The next branch of the same choice."""
         if self._scopes:
             self._end(self._scopes[-1])
-            self._spend(1 + len(self._scopes[-1].before), Place())
+            budget.spend(1 + len(self._scopes[-1].before), 1)
             self._values = dict(self._scopes[-1].before)
             self._environment = None
             self._scopes[-1].defaults.clear()
@@ -231,7 +242,7 @@ class Variables:
             self._decided(scope)
             return
         for name, only_adds in scope.changed.items():
-            if name in scope.defaults and name in inside:
+            if name in inside and (name in scope.defaults or scope.filled == 2):
                 self._values[name] = inside[name]
             elif scope.asked and name in inside and is_empty(scope.before.get(name)):
                 more = ("", *(part for word in inside[name].words for part in word.text.split()))
@@ -270,7 +281,7 @@ class Variables:
         if is_open:
             done.append(Word(text, place, tuple(missing), (), maybe if missing else ()))
         size = sum(len(w.text) for w in done)
-        self._spend(len(done) + size // budget.CHARACTERS, place)
+        budget.spend(len(done) + size // budget.CHARACTERS, place.line)
         if size > MAX_VALUE:
             raise SpecError(self._source, [(f"line {place.line}", "a word grows beyond 64 KiB; no serve command is that long")])
         yield from done
@@ -301,7 +312,7 @@ class Variables:
             missing += [m for w in value.words for m in w.missing]
             if len(text) > MAX_VALUE:
                 raise SpecError(self._source, [(f"line {place.line}", "a value grows beyond 64 KiB; no serve command is that long")])
-        self._spend(len(text) // budget.CHARACTERS, place)
+        budget.spend(len(text) // budget.CHARACTERS, place.line)
         return Word(text, place, tuple(missing))
 
     def _lookup(self, piece: Piece, place: Place) -> Value:

@@ -45,3 +45,12 @@ def test_services_built_that_speak_of_no_engine_are_left_alone() -> None:
 def test_a_dockerfile_starts_the_script_that_it_copies() -> None:
     (one,) = read(DOCKERFILE.replace("CMD", "ENV MODEL=Qwen/Qwen3-4B\nCMD"), "Dockerfile", None, {"run.sh": RUN}.get)
     assert (one.model, one.question["max_model_len"]) == ("Qwen/Qwen3-4B", 4096)
+
+
+def test_nvidias_images_hold_what_their_release_notes_say() -> None:
+    text = "services:\n  one:\n    image: nvcr.io/nvidia/vllm:TAG-py3\n    command: vllm serve Qwen/Qwen3-8B\n"
+    (one,) = read(text.replace("TAG", "26.03"), "compose.yaml")
+    assert one.engine_version == "0.17.1"
+    (two,) = read(text.replace("TAG", "25.08"), "compose.yaml")
+    assert two.engine_version is None
+    assert any("25.08-py3" in finding.message and "--engine-version" in finding.message for finding in two.findings)
