@@ -26,7 +26,7 @@ from kvplan.manifests.programs import (
 )  # fmt: skip
 from kvplan.manifests.script import read_script
 from kvplan.manifests.words import ASIDE, Command, Script
-from kvplan.manifests.wrapped import NO_SINGLE, Files, behind, first_plain, handed, is_other, named, script_option
+from kvplan.manifests.wrapped import NO_SINGLE, Files, behind, first_plain, handed, is_before, is_other, named, script_option
 
 
 class Start(NamedTuple):
@@ -370,8 +370,8 @@ def _docker(after: Sequence[Word], command: Command, source: str, files: Mapping
     on: tuple[str, ...] = ()
     stays = False
     n = 0
-    while n < len(after) and (after[n].text.startswith("-") or after[n].maybe):
-        if after[n].maybe:  # `${TOKEN:+-e TOKEN=...}` among them
+    while n < len(after) and (after[n].text.startswith("-") or after[n].maybe or is_before(after, n)):
+        if not after[n].text.startswith("-"):  # `${TOKEN:+-e TOKEN=...}`, `"${OPTIONS[@]}"` among them
             n += 1
             continue
         name, equals, value = after[n].text.partition("=")

@@ -106,3 +106,37 @@ def test_a_unit_that_runs_a_script_beside_it_is_read_on() -> None:
 
 def test_a_program_of_that_name_that_is_no_script_is_not_read() -> None:
     assert found("./serve Qwen/Qwen3-8B\n", serve="vllm serve Qwen/Qwen3-8B\n") == []
+
+
+def test_a_container_runtime_that_is_open_is_known_by_its_words() -> None:
+    (one,) = found(
+        """
+        ENGINE="${ENGINE:-$(detect)}"
+        opts=()
+        [ "$(id -u)" = 0 ] || opts+=(--security-opt label=disable)
+        "$ENGINE" run -d "${opts[@]}" -e HF_TOKEN="$HF_TOKEN" vllm/vllm-openai:v0.11.0 Qwen/Qwen3-8B --max-model-len 2048
+        """
+    )
+    assert (one.engine_version, one.model, one.question["max_model_len"]) == ("0.11.0", "Qwen/Qwen3-8B", 2048)
+
+
+def test_the_text_of_a_unit_in_a_nix_file_is_read() -> None:
+    text = """
+        { ... }: ''
+          [Container]
+          Image=ghcr.io/ggml-org/llama.cpp:server-cuda
+          AddDevice=nvidia.com/gpu=1
+          Exec=--model /m/Qwen3-8B-Q8_0.gguf --ctx-size 8192 \\
+            --parallel 2
+        ''
+        """
+    (one,) = found(text, "llama.nix")
+    assert (one.question["max_model_len"], one.question["max_num_seqs"], one.question["n_devices"]) == (8192, 2, 1)
+
+
+def test_a_path_is_taken_for_the_release_of_its_name() -> None:
+    from kvplan.manifests.weights import meant
+
+    assert meant("/models/GLM-4.5-Air-IQ4_XS-00001-of-00002.gguf") == "zai-org/GLM-4.5-Air"
+    assert meant("D:\\gguf\\Qwen3.6-27B\\Qwen3.6-27B.IQ4_XS.gguf") == "qwen/qwen3.6-27b"
+    assert meant("/models/gpt-oss-120b-mxfp4-00001-of-00003.gguf") == "openai/gpt-oss-120b"
