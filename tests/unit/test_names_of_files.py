@@ -64,7 +64,7 @@ def test_a_command_serves_the_release_of_a_short_name() -> None:
 
 
 def test_unsloths_tags_of_k_xl_are_its_dynamic_files() -> None:
-    """llama.cpp looks for a file whose name ends in the tag (common/download.cpp): unsloth's are UD-Q4_K_XL, bartowski's Q3_K_XL its own."""
+    """llama.cpp looks for a file that the tag ends (common/download.cpp): unsloth's are UD-Q4_K_XL, bartowski's Q3_K_XL its own."""
     from kvplan.names.releases import taken_apart
 
     assert taken_apart("unsloth/qwen3-32b-gguf:q4_k_xl") == ("unsloth/qwen3-32b", "ud-q4_k_xl")
