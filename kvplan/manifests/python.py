@@ -71,7 +71,7 @@ class _Reader:
         self._env = {**env, **{n: Word(t, Place(base.line + at - 1)) for n, t, at in launchers.environment(tree) if n not in env}}
         self._scope = _Scope({}, self._env)
         self._bound: dict[str, ast.Call] = {}
-        self._called: list[ast.AST] = []  # functions whose parameters are being read
+        self._within: list[ast.AST] = []  # functions whose parameters are being read
         self._asked, self._parsed, self._functions = launchers.asked(tree), launchers.parsed(tree), launchers.functions(tree)
 
     def read(self) -> Iterator[tuple[Start, Site]]:
@@ -168,11 +168,11 @@ class _Reader:
         call = self._bound.get(owner) if node.name == "__init__" else self._bound.get(node.name)
         given: dict[str, ast.expr] = dict(launchers.given(call, [a.arg for a in plain if a.arg != "self"])) if call else {}
         found: dict[str, Any] = {}
-        self._called.append(node)
+        self._within.append(node)
         for argument in arguments:
-            value = given.get(argument.arg, defaults.get(argument.arg)) if self._called.count(node) == 1 else None  # it calls itself
+            value = given.get(argument.arg, defaults.get(argument.arg)) if self._within.count(node) == 1 else None  # it calls itself
             found[argument.arg] = Open(argument.arg) if value is None else self._value(value, self._scope)
-        self._called.pop()
+        self._within.pop()
         found.pop("self", None)
         return found
 
