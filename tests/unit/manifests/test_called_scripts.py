@@ -140,3 +140,20 @@ def test_a_path_is_taken_for_the_release_of_its_name() -> None:
     assert meant("/models/GLM-4.5-Air-IQ4_XS-00001-of-00002.gguf") == "zai-org/GLM-4.5-Air"
     assert meant("D:\\gguf\\Qwen3.6-27B\\Qwen3.6-27B.IQ4_XS.gguf") == "qwen/qwen3.6-27b"
     assert meant("/models/gpt-oss-120b-mxfp4-00001-of-00003.gguf") == "openai/gpt-oss-120b"
+
+
+def test_a_job_that_asks_for_a_gpu_without_a_number_has_one() -> None:
+    """slurm.schedmd.com/sbatch.html: the count of --gres is one where none is given."""
+    run = "vllm serve Qwen/Qwen3-8B\n"
+    (one,) = found(f"#!/bin/bash\n#SBATCH --gres=gpu\n{run}")
+    assert one.question["n_devices"] == 1
+    (two,) = found(f"#!/bin/bash\n#SBATCH --gres=gpu:h100\n{run}")
+    assert (two.question["n_devices"], two.question["device"]) == (1, "h100-80gb")
+    (four,) = found(f"#!/bin/bash\n#SBATCH --gres=gpu:h100:4\n{run}")
+    assert four.question["n_devices"] == 4
+
+
+def test_a_step_without_gpus_takes_none_from_its_job() -> None:
+    job = '#!/bin/bash\n#SBATCH --gpus-per-node=4\nsrun --gpus-per-node=0 -n 1 bash -c "python client.py" &\n'
+    (one,) = found(f"{job}vllm serve Qwen/Qwen3-32B --tensor-parallel-size 4\n")
+    assert one.question["n_devices"] == 4
