@@ -11,7 +11,7 @@ from kvplan.engines.common.arguments import Answer, Arguments
 from kvplan.engines.common.command_line import open_variable, read
 from kvplan.engines.common.words import Finding, Given, Place, Unresolved, Word
 from kvplan.errors import KvplanError
-from kvplan.manifests import adapters, weights
+from kvplan.manifests import adapters, of_others, weights
 from kvplan.manifests.budget import spend
 from kvplan.manifests.command import Start
 from kvplan.manifests.config import config_words, key_options
@@ -73,7 +73,8 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside, *, joins: bo
         return None
     question = dict(answer.question)
     unresolved = [*answer.unresolved, *missing, *site.unresolved]
-    said = answer.findings
+    twice = words is not start.words  # options of the command are to win over those of a file
+    said = tuple(of_others.told(one, table) for one in answer.findings if not (twice and one.rule == "given-twice"))
     if answer.adapters:
 
         def text(path: str, one: Given) -> str | None:
