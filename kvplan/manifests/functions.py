@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kvplan.manifests.lexer import Piece, Token
 
-MOST_CALLS = 100  # of a script
+MOST_CALLS = 300  # of one function
 MOST_WITHIN = 4
 _NAME = re.compile(r"[A-Za-z_][\w.:-]*")
 _POSITIONAL = re.compile(r"\$\{?[1-9@*#]")

@@ -74,7 +74,7 @@ class _Reader:
         self._texts: list[Text] = []
         self._functions: frozenset[str] = frozenset()
         self._bodies: Bodies = {}  # of those that use what they are called with
-        self._calls: list[str] = []
+        self._calls: dict[str, int] = {}
         self._inside: list[str] = []  # functions that are being read
         self._piped: Word | None = None  # a here-document that goes on through a pipe
         self._brackets = 0  # subshells around the next command
@@ -147,9 +147,9 @@ class _Reader:
     def _is_call(self, run: Sequence[Word], local: Mapping[str, Word]) -> bool:
         """Takes in a call of a function that uses its words. What the script itself is called with (`"$@"`) is not known there either."""
         name = run[0].text if run else ""
-        if name not in self._bodies or name in self._inside or len(self._inside) >= MOST_WITHIN or len(self._calls) >= MOST_CALLS:
+        if name not in self._bodies or name in self._inside or len(self._inside) >= MOST_WITHIN or self._calls.get(name, 0) >= MOST_CALLS:
             return False
-        self._calls.append(name)
+        self._calls[name] = self._calls.get(name, 0) + 1
         known = not any(m in "@*" for word in run for m in word.missing)
         with self.variables.called(run if known else None, local):
             self._inside_of(name)
