@@ -15,6 +15,7 @@ from kvplan.manifests import (
     clouds,
     compose,
     dockerfile,
+    downloads,
     hcl,
     helm,
     jobs,
@@ -118,7 +119,8 @@ def read(
             found = [one for start, site in pairs if (one := make(start, site, source, beside)) is not None]
             if not found:  # a file of one of the later nodes
                 found = [one for start, site in pairs[:1] if (one := make(start, site, source, beside, joins=True)) is not None]
-            return _pragmas(_without_repeats(found), text, source)
+            held = downloads.of_text(text) if any("/" in (one.model or "") for one in found) else {}
+            return _pragmas(_without_repeats([downloads.told(one, held) for one in found]), text, source)
     except RecursionError:
         raise SpecError(source, [("", "nested too deep")]) from None
 
