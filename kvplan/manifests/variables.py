@@ -35,6 +35,8 @@ class _Scope:
     sure    whether what decides is known of every branch so far; None: nobody asked
     live    whether the branch that is read is the one that is taken
     filled  1: its first branch is for when a variable that nothing sets holds something; 2: and it has an `else` and no other
+    whose   that variable
+    own     what the first branch takes from it
     taken   what is known at the end of the branch that is taken
     others  what the other branches set
     """
@@ -47,6 +49,8 @@ class _Scope:
     sure: bool | None = None
     live: bool = False
     filled: int = 0
+    whose: str = ""
+    own: set[str] = field(default_factory=set)
     taken: Mapping[str, Value] | None = None
     others: dict[str, Value] = field(default_factory=dict)
 
@@ -100,6 +104,8 @@ class Variables:
         budget.spend(len(value.words) + len(self._scopes), value.words[0].place.line if value.words else 1)
         for scope in self._scopes:
             scope.changed[name] = adds and scope.changed.get(name, True)
+            if scope.filled == 1 and any(scope.whose in word.missing for word in value.words):
+                scope.own.add(name)
         self._values[name] = value
         self._environment = None
 
@@ -172,9 +178,9 @@ class Variables:
             self._scopes[-1].defaults.add(name)
 
     def filled(self, name: str) -> None:
-        """The branch is for when this variable holds something; where nothing sets it, what its `else` leaves is the default."""
+        """The branch is for when this variable holds something: where nothing sets it, the `else` has the default of what it would give."""
         if self._scopes and name not in self._values and name not in self._lost:
-            self._scopes[-1].filled = 1
+            self._scopes[-1].filled, self._scopes[-1].whose = 1, name
 
     def otherwise(self, *, is_last: bool) -> None:
         """The next branch of an `if`, or its `else`."""
@@ -242,7 +248,7 @@ class Variables:
             self._decided(scope)
             return
         for name, only_adds in scope.changed.items():
-            if name in inside and (name in scope.defaults or scope.filled == 2):
+            if name in inside and (name in scope.defaults or (scope.filled == 2 and name in scope.own)):
                 self._values[name] = inside[name]
             elif scope.asked and name in inside and is_empty(scope.before.get(name)):
                 more = ("", *(part for word in inside[name].words for part in word.text.split()))
