@@ -132,8 +132,11 @@ def _no_device(name: str, key: str) -> KvplanError:
     if len(several) > 1:
         return AmbiguousName(name, several, "can be several devices")
     if re.search(r"mac|apple", key):
-        hint = "a Mac goes by its chip and memory, such as apple-m4-16gb or apple-m3-max-64gb (`kvplan devices list apple`)"
+        such = " or ".join(_macs(key) or ("apple-m4-16gb", "apple-m3-max-64gb"))
+        hint = f"a Mac goes by its chip and memory, such as {such} (`kvplan devices list apple`)"
         return UnknownName("device", name, [], hint=hint)
+    if other := _NO_GPUS.search(key):
+        return UnknownName("device", name, [], hint=f"{other[0]} is no GPU, and engines on it are not modelled")
     if called := _called_so(key):
         return UnknownName("device", name, [], nearest=called)
     if not re.search(r"\d", key) and not any(key in id_ for id_ in device_ids()):
@@ -145,6 +148,22 @@ def _no_device(name: str, key: str) -> KvplanError:
     near, sized_name = _nearest_device(key), _SIZED.fullmatch(key)
     hint = f"any other goes by its memory, such as {sized_name[2] if sized_name else 24}GiB"
     return UnknownName("device", name, [], nearest=near, hint=f"did you mean {' or '.join(near)}? A{hint[1:]}" if near else hint)
+
+
+#: Accelerators that run engines of their own.
+_NO_GPUS = re.compile(r"\b(tpu|trainium\d?|trn\d\w*|inferentia\d?|inf\d\w*|gaudi\d?|ascend|groq|cerebras|npu)\b")
+
+
+def _macs(key: str) -> list[str]:
+    """The Macs of a size that a name says, at most three: a Studio's chips are Max and Ultra; those of the chip that it says."""
+    size = re.search(r"(?<![a-z\d])(\d{1,3}) ?(?:gb|gib|g)?\b", key)
+    ids = [id_ for id_ in device_ids() if id_.startswith("apple-") and size and id_.endswith(f"-{size[1]}gb")]
+    for word in ("ultra", "max", "pro", *(f"m{n}" for n in range(1, 10))):
+        if re.search(rf"\b{word}\b", key.replace("macbook pro", "")):
+            ids = [id_ for id_ in ids if word in id_.split("-")]
+    if "studio" in key:
+        ids = [id_ for id_ in ids if {"max", "ultra"} & set(id_.split("-"))]
+    return ids[::-1][:3]
 
 
 #: `8xH100`, `8 x H100`, `h100:8`, `H100 x8`.

@@ -51,10 +51,11 @@ def run(args: list[str] | None = None) -> int:
     except click.Abort:
         return 130
     except click.NoSuchOption as error:
-        from kvplan.cli.meant import meant, nearest, typed
+        from kvplan.cli.meant import elsewhere, meant, nearest, typed
 
         option = typed(error.option_name, sys.argv[1:] if args is None else args)
-        known = meant(option, [name for one in error.ctx.command.params for name in one.opts] if error.ctx else ())
+        has = [name for one in error.ctx.command.params for name in one.opts] if error.ctx else []
+        known = elsewhere(option, has, str(error.ctx and error.ctx.info_name)) or meant(option, has)
         near = nearest(option)
         tell(f"error: No such option: {option}; {known or (f'did you mean {near}?' if near else 'see --help')}")
         return EXIT_INPUT
@@ -69,7 +70,7 @@ def run(args: list[str] | None = None) -> int:
     except TooMany as error:
         from kvplan.cli.meant import misplaced
 
-        tell(f"error: {misplaced(str(error.ctx and error.ctx.info_name), error.words)}")
+        tell(f"error: {misplaced(str(error.ctx and error.ctx.info_name), error.words, error.model)}")
         return EXIT_INPUT
     except click.ClickException as error:
         return _usage(error)

@@ -91,6 +91,15 @@ class Lazy(click.Group):
             args = [*args[1:], "--help"]
         return super().parse_args(ctx, ["--version"] if args == ["version"] else args)
 
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0][:1] != "-" and self.get_command(ctx, args[0]) is None:
+            from kvplan.cli.meant import command
+            from kvplan.errors import KvplanError
+
+            if told := command(args[0]):
+                raise KvplanError(told)
+        return super().resolve_command(ctx, args)
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in LAZY:
             return super().get_command(ctx, cmd_name)

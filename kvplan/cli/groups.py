@@ -23,7 +23,7 @@ class TooMany(click.UsageError):
 
     def __init__(self, words: list[str], ctx: click.Context) -> None:
         super().__init__(f"unexpected: {' '.join(words)}", ctx)
-        self.words = words
+        self.words, self.model = words, ctx.params.get("model")
 
 
 class Grouped(click.Command):

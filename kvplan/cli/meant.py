@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from kvplan import catalogue
@@ -13,6 +14,21 @@ from kvplan.manifests import TARGETS
 _COMMANDS = {"verbose": "--detail", "json": "--format json", "csv": "--format csv", "output": "--format", "o": "--format"}
 
 
+#: What there is instead of commands that people look for.
+COMMANDS = {
+    "estimate says it, and what one change would help: kvplan estimate MODEL --device NAME": (
+        "advise advice advisor capacity size sizing calc calculate vram memory plan will-it-fit can-i-run info run fits max-context"
+    ),
+    "fit looks for the hardware: kvplan fit MODEL --context 32k": "recommend suggest gpu gpus hardware buy find search which cheapest",
+    "check reads commands and manifests: kvplan check FILE, or kvplan check - for what is piped": "lint verify parse scan audit deploy",
+    "several values are compared side by side: kvplan compare MODEL --engine-version 0.20,0.33": "diff versus vs upgrade releases",
+    "models list has them, and models show NAME one: kvplan models list": "model list ls catalogue catalog",
+    "devices list has them: kvplan devices list": "device cards card",
+    "why explains what an engine printed: kvplan why 'CUDA out of memory'": "error oom debug diagnose",
+    "reconcile sets a log beside what was predicted: kvplan reconcile LOG": "log logs",
+    "roofline says how fast at most: kvplan roofline MODEL --device NAME": "speed throughput latency tps tokens bench benchmark perf",
+    "serve shows the page: kvplan serve": "ui web gui dashboard",
+}
 #: What is no option at all.
 _WORDS = {
     "model": "write the model itself, as the first word: kvplan estimate meta-llama/llama-3.1-8b",
@@ -56,7 +72,25 @@ def _said(one: called.Meant, option: str) -> str:
     return f"write {flag}{whose}{longer}: {one.help()}"
 
 
-def misplaced(command: str, typed: Sequence[str]) -> str:
+def elsewhere(option: str, has: Sequence[str], command: str) -> str:
+    """What to write of an option that other commands take: a question's name after one that asks none."""
+    name = option.lstrip("-").replace("-", "_")
+    if name not in NAMES or "--context" in has or not option.startswith("--"):
+        return ""
+    return f"kvplan {command} takes none; whether a model runs is asked so: kvplan estimate MODEL {option} {name.upper()}"
+
+
+def command(word: str) -> str:
+    """What to write for the name of a command that there is not; empty where nothing is known by it."""
+    known = next((told for told, words in COMMANDS.items() if word.lower().replace("_", "-") in words.split()), "")
+    if not known and os.path.isfile(word):
+        known = f"a file is checked: kvplan check {word}"
+    elif not known and _is_model(word):
+        known = f"a model is asked for: kvplan estimate {word}"
+    return f"No such command {word[:40]!r}; {known}" if known else ""
+
+
+def misplaced(command: str, typed: Sequence[str], model: object = None) -> str:
     """What to write instead of a command line with words left over, or without a model: one line."""
     if not typed and command == "emit":
         return f"kvplan emit needs a target and a model, such as: kvplan emit vllm meta-llama/llama-3.1-8b (targets: {', '.join(TARGETS)})"
@@ -67,7 +101,17 @@ def misplaced(command: str, typed: Sequence[str]) -> str:
         return f"{rest!r} is one word too many; if it is the device, write --device {card}"
     if command == "sweep" and all(word.partition("=")[0] in NAMES for word in typed):
         return f"an axis is an option: write {' '.join(f'--grid {word[:60]}' for word in typed)}"
-    return f"{rest!r} is too much: a name with blanks goes in quotes, or is written with dashes; sizes and devices are options (--help)"
+    whole = (
+        f': kvplan {command} "{model} {rest}"' if isinstance(model, str) and _is_model(f"{model} {rest}") else ", or is written with dashes"
+    )
+    return f"{rest!r} is too much: a name with blanks goes in quotes{whole}; sizes and devices are options (--help)"
+
+
+def _is_model(name: str) -> bool:
+    try:
+        return catalogue.find_model(name) is not None
+    except KvplanError:
+        return False
 
 
 def _device(word: str) -> str:

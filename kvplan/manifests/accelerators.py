@@ -110,13 +110,24 @@ def of_pod(pod: Item, containers: list[Item], others: Sequence[Item] = ()) -> Ha
                     device, why, place = None, f"{name} is {ASIDE[name]}, which is not modelled", item.place
     if not why and device is None:
         count = f"{n_devices.value} x {n_devices.spelled}" if n_devices else asked or "no GPU"
-        why = f"it asks for {count} and has no node selector or affinity on a GPU product"
+        why = f"it asks for {count} and has no node selector or affinity on a GPU product{_tolerated(pod)}"
     for name, item in pod.get("nodeSelector").items():
         profile = re.search(r"[1-7]g\.\d{1,3}gb", item.text) if name in PARTS else None
         if profile:
             device, why, place = slice_of(name, f"mig-{profile[0]}", device, item)
     shared = tuple(_shared(pod, containers))
     return Hardware(device, n_devices, why if device is None else "", place if device is None else device.place, shared)
+
+
+def _tolerated(pod: Item) -> str:
+    """The GPU whose nodes a pod may run on besides others: a taint's value that names one (`NVIDIA-A10G-SHARED`)."""
+    values = [one.get("value") for one in pod.get("tolerations")]
+    known = {str(found.value): item.text for item in values if item.text and (found := named(item, "toleration")[0])}
+    if len(known) != 1:
+        return ""
+    ((device, text),) = known.items()
+    shares = ", which others share" if text.upper().endswith("-SHARED") else ""
+    return f"; it tolerates {text[:60]}: if its nodes are those{shares}, --device {device}"
 
 
 def slice_of(name: str, kind: str, device: Given | None, item: Item) -> tuple[Given | None, str, Place]:

@@ -13,11 +13,10 @@ from kvplan.errors import SpecError
 from kvplan.manifests.command import Start
 from kvplan.manifests.found import ReadBeside
 from kvplan.manifests.marked import NOTHING, Item, documents
+from kvplan.manifests.words import ASIDE
 from kvplan.manifests.wrapped import is_shell
 
 MAX_CHAIN = 8
-#: Lines of a text that is not the checked file's own begin here, so that they can be told and put where the text is named.
-ASIDE = 1_000_000
 _MERGED = ("environment", "deploy", "resources", "limits", "reservations", "labels", "build")
 _ADDED = ("volumes", "env_file")
 

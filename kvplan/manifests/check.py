@@ -218,14 +218,12 @@ def _ask(ask: Ask, model: str, question: dict[str, Any], found: Found) -> tuple[
         try:
             return ask(model, **question), findings, []
         except UnknownName as error:
+            place = found.places.get(error.kind, found.places.get("model", found.place))
             if error.kind in ("model", "device"):
-                why = f"{error}; give a spec or an id of the catalogue"
-                place = found.places.get(error.kind, found.place)
-                return (
-                    None,
-                    findings,
-                    [Unresolved(error.kind, why, f"--{error.kind} {model}=ID" if error.kind == "model" else "--device NAME", place)],
-                )
+                give = f"--model {model}=ID" if error.kind == "model" else "--device NAME"
+                return None, findings, [Unresolved(error.kind, f"{error}; give a spec or an id of the catalogue", give, place)]
+            if error.kind == "weight format" and "weight_dtype" not in question:  # of the model's own name: a type that our table has not
+                return None, findings, [Unresolved("weights", str(error), "--weight-dtype NAME", place)]
             if any(f.rule == "unknown-option" for f in found.findings):  # a fork, or a newer release
                 return None, findings, [Unresolved(error.kind, str(error), "the name that kvplan has for it", found.place)]
             return None, [*findings, _fault(str(error), found, error.kind)], []

@@ -25,8 +25,8 @@ from kvplan.manifests.programs import (
     ssh_target,
 )  # fmt: skip
 from kvplan.manifests.script import read_script
-from kvplan.manifests.words import Command, Script
-from kvplan.manifests.wrapped import NO_SINGLE, Files, behind, first_plain, handed, is_other, named, script_option
+from kvplan.manifests.words import ASIDE, Command, Script
+from kvplan.manifests.wrapped import NO_SINGLE, Files, behind, first_plain, handed, is_before, is_other, named, script_option
 
 
 class Start(NamedTuple):
@@ -103,8 +103,7 @@ def _starts(command: Command, source: str, files: Files, depth: int = 0) -> Iter
     elif name == "eval":
         yield from _text(Word(" ".join(w.text for w in own), place), env, source, files, depth)
     elif name in files:
-        text, base = files[name]
-        yield from _text(Word(text, base), env, source, files, depth, [command.words[program.at], *own])
+        yield from _text(_held(files[name], place), env, source, files, depth, [command.words[program.at], *own])
     elif name in CONTAINERS:
         yield from _docker(own[1:], command._replace(words=command.words[program.at :]), source, files, depth)
     elif name == "kserve-huggingfaceserver":
@@ -116,6 +115,12 @@ def _starts(command: Command, source: str, files: Files, depth: int = 0) -> Iter
         yield start("", ())._replace(foreign=program.foreign)
     else:
         yield start(program.engine, own, program.opaque)
+
+
+def _held(file: tuple[str, Place], caller: Place) -> Word:
+    """A script's text; one that lies beside the checked file (called.py) is told where it is called."""
+    text, at = file
+    return Word(text, caller, (), ((0, caller.line),)) if at == Place(ASIDE) else Word(text, at)
 
 
 def _launched(command: Command, source: str, files: Files, depth: int) -> Iterator[Start]:
@@ -348,7 +353,7 @@ def _shell(after: Sequence[Word], env: Mapping[str, Word], source: str, files: F
         name = named(word, files)
         if word is not None and name:
             at = list(after).index(word)
-            yield from _text(Word(*files[name]), env, source, files, depth, after[at:])
+            yield from _text(_held(files[name], word.place), env, source, files, depth, after[at:])
         return
     if depth >= MAX_NESTED:
         return
@@ -365,8 +370,8 @@ def _docker(after: Sequence[Word], command: Command, source: str, files: Mapping
     on: tuple[str, ...] = ()
     stays = False
     n = 0
-    while n < len(after) and (after[n].text.startswith("-") or after[n].maybe):
-        if after[n].maybe:  # `${TOKEN:+-e TOKEN=...}` among them
+    while n < len(after) and (after[n].text.startswith("-") or after[n].maybe or is_before(after, n)):
+        if not after[n].text.startswith("-"):  # `${TOKEN:+-e TOKEN=...}`, `"${OPTIONS[@]}"` among them
             n += 1
             continue
         name, equals, value = after[n].text.partition("=")

@@ -65,7 +65,7 @@ def read(document: Item, n: int, source: str, asked: Mapping[str, Word], beside:
         found = container(
             image if image.text else None, entry, args, env, source, service.place, service.end_line, files={**files, **bound, **scripts}
         )
-        found = [_pulled(start, pulls) for start in found]
+        found = [_pulled(start, pulls) for start in found] or _unbuilt(name, service, asked, made is not None)
         for k, start in enumerate(placed(one, service.place, service.end_line)._replace(mounts=mounts) for one in found):
             span = service.span
             together = f"{n} {' '.join(one.text for one in service.get('profiles'))}"
@@ -100,9 +100,19 @@ def _built(service: Item, image: Word, asked: Mapping[str, Word], source: str, b
         return None
     folder = _text(build.get("context") or (NOTHING if isinstance(build.value, dict) else build), asked).text or "."
     path = "/".join(part for part in (*folder.split("/"), build.get("dockerfile").text or "Dockerfile") if part not in ("", "."))
-    text = None if ".." in path else beside(path)
-    made = built(text, source, folder.removeprefix("./").strip("./")) if text is not None else None
+    text = beside(path)
+    made = built(text, source, folder.removeprefix("./").rstrip("/").removesuffix("/.")) if text is not None else None
     return None if made is None else (path, made)
+
+
+def _unbuilt(name: str, service: Item, asked: Mapping[str, Word], is_read: bool) -> list[Start]:
+    """A service built from what is not at hand, or not followed, whose own name or folder says an engine's."""
+    folder = _text(service.get("build", "context") or service.get("build"), asked).text
+    like = next((one for one in (images.like(text) for text in (name, folder) if text) if one), None)
+    if like is None or not service.get("build") or is_read or service.get("image"):
+        return []
+    why = f"the image is built from {folder or '.'}/{service.get('build', 'dockerfile').text or 'Dockerfile'}, which is not at hand"
+    return [Start(like.engine, (), {}, service.place, service.end_line, in_container=True, opaque=why)]
 
 
 def _included(entry: Item) -> Finding:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from kvplan.engines.common.words import Word
@@ -16,6 +17,17 @@ _NUMBERS: dict[str, Callable[[int, int], bool]] = {
     "-eq": lambda a, b: a == b, "-ne": lambda a, b: a != b, "-gt": lambda a, b: a > b,
     "-ge": lambda a, b: a >= b, "-lt": lambda a, b: a < b, "-le": lambda a, b: a <= b,
 }  # fmt: skip
+
+
+@dataclass(slots=True)
+class Case:
+    """A `case` that is read: what it looks at, the patterns of its next branch, whether they are awaited."""
+
+    subject: Word
+    patterns: list[Word] = field(default_factory=list)
+    waits: bool = True
+
+
 _MOST = 400  # characters of a text that is compared
 
 
@@ -60,9 +72,9 @@ def fits(text: str, pattern: str) -> bool:
     return len(pattern) <= _MOST and pattern.count("*") < 5 and fnmatchcase(text, pattern)
 
 
-def tested(words: list[Token]) -> str:
-    """The variable of `[ -z "$NAME" ]`."""
-    if len(words) < 3 or words[0].text not in ("[", "[[", "test") or words[1].text != "-z":
+def tested(words: list[Token], sign: str) -> str:
+    """The variable of `[ -z "$NAME" ]`, `[ -n "$NAME" ]`."""
+    if len(words) < 3 or words[0].text not in ("[", "[[", "test") or words[1].text != sign:
         return ""
     pieces = [p for p in words[2].pieces if p.text]
     return pieces[0].text if len(pieces) == 1 and pieces[0].kind == "variable" else ""

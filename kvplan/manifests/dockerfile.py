@@ -6,23 +6,25 @@ https://docs.docker.com/reference/dockerfile/
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kvplan.engines.common.words import Place, Word, words
+from kvplan.engines.common.words import Finding, Place, Word, words
 from kvplan.errors import SpecError
-from kvplan.manifests.beside import ASIDE
+from kvplan.manifests.beside import mounted
 from kvplan.manifests.command import Start, container
-from kvplan.manifests.found import Site
+from kvplan.manifests.found import ReadBeside, Site
 from kvplan.manifests.lexer import split
 from kvplan.manifests.script import read_script
-from kvplan.manifests.words import filled
+from kvplan.manifests.words import ASIDE, filled
 from kvplan.manifests.wrapped import Files
 
 _NAME = re.compile(r"(^|/)(Dockerfile|Containerfile)(\.[^/]*)?$|\.dockerfile$", re.IGNORECASE)
 _HERE = re.compile(r"<<-?[\"']?([A-Za-z_]\w*)[\"']?")
 _WRITES = re.compile(r"<<|\b(echo|printf)\b[^\n]*(\n[^\n]*)*>")
+_RELATIVE = re.compile(r"(?:\./)?[\w-][\w.-]*(?:/[\w.-]+)*\.(?:sh|bash)")
 _INSTRUCTION = re.compile(r"\s*([A-Za-z]+)\s+(.*)", re.DOTALL)
 
 
@@ -44,14 +46,17 @@ class Built(NamedTuple):
     files: Files
 
 
-def read(text: str, source: str) -> Iterator[tuple[Start, Site]]:
+def read(text: str, source: str, beside: ReadBeside = lambda _: None) -> Iterator[tuple[Start, Site]]:
     """The engines that a container of the last stage starts."""
     made = _last(text, source, "")
     end = max(text.count("\n"), 1)
     if made is None:
         return
-    for start in container(made.image, made.entry, made.command, made.env, source, made.image.place, end, files=made.files):
-        yield start._replace(mounts=made.copies), Site(name="", span=(1, end))
+    own = mounted(made.copies, [*(made.entry or ()), *(made.command or ())], beside)
+    notes = tuple(Finding("config-read", "note", f"{path} is read from beside this file", made.image.place) for path in own)
+    files = {**made.files, **own}
+    for start in container(made.image, made.entry, made.command, made.env, source, made.image.place, end, files=files):
+        yield start._replace(mounts=made.copies), Site(name="", span=(1, end), findings=notes)
 
 
 def built(text: str, source: str, folder: str) -> Built | None:
@@ -65,6 +70,7 @@ def _last(text: str, source: str, folder: str, above: int = 0) -> Built | None:
     env: dict[str, Word] = {}
     arguments: dict[str, Word] = {}
     image: Word | None = None
+    workdir = ""
     entry: Sequence[Word] | None = None
     command: Sequence[Word] | None = None
     stages: dict[str, Word] = {}
@@ -76,21 +82,40 @@ def _last(text: str, source: str, folder: str, above: int = 0) -> Built | None:
         elif name == "FROM":
             parts = [w for w in filled(rest, {**arguments, **env}).text.split() if not w.startswith("--")]
             image = stages.get(parts[0].lower(), Word(parts[0], rest.place)) if parts else None
-            env, entry, command = {}, None, None
+            env, entry, command, workdir = {}, None, None, ""
             if len(parts) == 3 and parts[1].lower() == "as" and image:
                 stages[parts[2].lower()] = image
         elif name == "ENV":
             env.update(_env(filled(rest, {**arguments, **env}), source))
         elif name in ("RUN", "COPY") and _WRITES.search(rest.text):
             files |= _written(rest, source)
-        elif name == "COPY" and (parts := rest.text.split()) and len(parts) == 2:
-            target = parts[1] + (parts[0].rsplit("/", 1)[-1] if parts[1].endswith("/") else "")
-            copies[target.rstrip("/")] = "/".join(filter(None, (folder, parts[0].removeprefix("./").rstrip("/"))))
+        elif name == "WORKDIR":
+            workdir = posixpath.join(workdir, filled(rest, {**arguments, **env}).text.strip().strip("\"'"))
+        elif name == "COPY" and (parts := [p for p in rest.text.split() if not p.startswith("--")]) and "--from=" not in rest.text:
+            copies |= dict(_copied(parts[:-1], parts[-1], workdir, folder))
         elif name == "ENTRYPOINT":
             entry = _run(rest)  # a CMD of the same stage stays; the image's own is gone
         elif name == "CMD":
             command = _run(rest)
+    entry, command = _from(workdir, entry), _from(workdir, command)
     return None if image is None else Built(image, entry, command, env, copies, files)
+
+
+def _copied(sources: Sequence[str], target: str, workdir: str, folder: str) -> Iterator[tuple[str, str]]:
+    """Path in the image -> path beside the Dockerfile, of `COPY SOURCE... TARGET`."""
+    to = posixpath.normpath(posixpath.join(workdir, target))
+    for source in sources:
+        is_file = posixpath.basename(source) not in ("", ".") and (target.endswith("/") or target == "." or len(sources) > 1)
+        own = source.removeprefix("./").rstrip("/").removesuffix("/.")
+        within = is_file and "." in posixpath.basename(source)  # what is in a folder goes into the target itself
+        yield posixpath.join(to, posixpath.basename(source)) if within else to, "/".join(filter(None, (folder, "" if own == "." else own)))
+
+
+def _from(workdir: str, run: Sequence[Word] | None) -> Sequence[Word] | None:
+    """The words with scripts that are named from the image's own folder by their whole path."""
+    if run is None or not workdir.startswith("/"):
+        return run
+    return [w._replace(text=posixpath.normpath(f"{workdir}/{w.text}")) if _RELATIVE.fullmatch(w.text) else w for w in run]
 
 
 def _written(rest: Word, source: str) -> Files:

@@ -11,7 +11,7 @@ from kvplan.engines.common.arguments import Answer, Arguments
 from kvplan.engines.common.command_line import open_variable, read
 from kvplan.engines.common.words import Finding, Given, Place, Unresolved, Word
 from kvplan.errors import KvplanError
-from kvplan.manifests import adapters, weights
+from kvplan.manifests import adapters, of_others, weights
 from kvplan.manifests.budget import spend
 from kvplan.manifests.command import Start
 from kvplan.manifests.config import config_words, key_options
@@ -53,6 +53,8 @@ NO_DEVICE = "the file does not say which GPU it runs on"
 _CACHED = re.compile(r"(?:^|/)models--([\w.-]+?)--([\w.-]+)/snapshots(?:/[^/]+)?/?$")  # huggingface_hub's cache, by the repository
 UNKNOWN = 250  # work of an option that the engine does not have
 _LEFT = re.compile(r"\{\{-?\s*[^{}]{1,200}\}\}")
+#: A GGUF file by its address on the Hub.
+_IN_REPOSITORY = re.compile(r"([^/:]+/[^/:]+)/(?:resolve|blob)/[^/]+/(?:[^/]+/)*([^/?]+\.gguf)(?:\?.*)?")
 PRAGMA = re.compile(r"#\s*kvplan:\s*(.+)")
 
 
@@ -71,7 +73,8 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside, *, joins: bo
         return None
     question = dict(answer.question)
     unresolved = [*answer.unresolved, *missing, *site.unresolved]
-    said = answer.findings
+    twice = words is not start.words  # options of the command are to win over those of a file
+    said = tuple(of_others.told(one, table) for one in answer.findings if not (twice and one.rule == "given-twice"))
     if answer.adapters:
 
         def text(path: str, one: Given) -> str | None:
@@ -266,6 +269,8 @@ def _model(given: Given | None, start: Start, already: bool) -> tuple[str | None
     if cached := _CACHED.search(text):
         return f"{cached[1]}/{cached[2]}", []
     name = text.removeprefix("hf://").removeprefix("https://huggingface.co/")
+    if (file := _IN_REPOSITORY.fullmatch(name)) and (type_ := weights.by_name(file[2])):
+        name = f"{file[1]}:{type_}"
     is_path = name.startswith(("/", "./", "../", "~")) or name.endswith(".gguf") or "\\" in name
     if is_path or "://" in name or name.startswith(("s3:", "gs:")):
         place = "inside the container" if start.in_container else "on the machine it runs on"

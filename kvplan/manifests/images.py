@@ -31,13 +31,14 @@ ANY_SERVER = frozenset({"--host", "--port"})  # options that tell none
 
 class Image(NamedTuple):
     """An image we know. `entrypoint`: the words it starts with; `default`: what runs where nothing is said; `maybe`: a release that its
-    tag may mean, where it is not known to."""
+    tag may mean, where it is not known to; `unsaid`: a tag that numbers something else."""
 
     engine: str
     version: str | None
     entrypoint: tuple[str, ...]
     default: tuple[str, ...] = ()
     maybe: str = ""
+    unsaid: str = ""
 
 
 def find(reference: str) -> Image | None:
@@ -53,7 +54,9 @@ def find(reference: str) -> Image | None:
             inside = re.search(rf"(?:^|[-_]){engine}[-_]v?{NUMBERED}(?=$|[-+_.])", tag)  # rocm6.4_vllm_0.10.1
             number = inside or (re.match(known.tag, tag) if known.tag else None)
             maybe = "" if number or not known.tag else _maybe(tag)
-            return Image(engine, number[1] if number else None, known.entrypoint, known.default, maybe)
+            version = number[1] if number else next((one for mark, one in known.holds.items() if tag.startswith(mark)), None)
+            unsaid = tag if not version and not known.tag and re.search(r"\d", tag) else ""
+            return Image(engine, version, known.entrypoint, known.default, maybe, unsaid)
     return None
 
 
@@ -86,6 +89,9 @@ def _maybe(tag: str) -> str:
 
 def tagged(image: Image | None, place: Place) -> Finding | None:
     """What a tag may say that is not known to say it."""
+    if image is not None and image.unsaid:
+        said = f"the tag {image.unsaid[:60]} does not number {image.engine}'s releases, and which it holds is not known here"
+        return Finding("tag", "note", f"{said}: the newest is taken; give --engine-version", place)
     if image is None or not image.maybe:
         return None
     said = f"the image is not {image.engine}'s own, and what its tag numbers is not known: if that is {image.engine}'s release, give"

@@ -88,6 +88,16 @@ def class_of(node: ast.Call) -> str:
     return func.id if isinstance(func, ast.Name) else ""
 
 
+def given(call: ast.Call, names: Sequence[str]) -> Iterator[tuple[str, ast.expr]]:
+    """Parameter -> what a call gives it; what stands behind `*rest` may be any of those that follow."""
+    for n, value in enumerate(call.args[: len(names)]):
+        if isinstance(value, ast.Starred):
+            yield from ((name, ast.Name(ast.unparse(value), ast.Load())) for name in names[n:])
+            break
+        yield names[n], value
+    yield from ((k.arg, k.value) for k in call.keywords if k.arg)
+
+
 def left_over(tree: ast.Module) -> list[ast.AST]:
     """Lists that the module names and does not use itself: others import them."""
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}

@@ -15,6 +15,7 @@ _ENGINES = re.compile(
 )
 
 
+_OTHER = r"pip3? uninstall [^\n\"']{0,80}\b%s\b"
 _REGISTRY = re.compile(r"[\"']([\w./-]+:[\w.-]+)[\"']")
 #: Programs of one's own that a script or a unit runs.
 _RUNS = re.compile(
@@ -42,15 +43,19 @@ def why_empty(text: str) -> tuple[str, int]:
     return f"no command of an inference engine in it that can be followed, though it names {named[1]}{other}", named[0]
 
 
-def pinned(text: str) -> dict[str, tuple[str, Finding]]:
-    """Engine -> the release that the file itself installs (`pip install vllm==0.11.0`, Modal's from_registry), where it names only one."""
-    found: dict[str, tuple[str, Finding]] = {}
+def pinned(text: str) -> dict[str, tuple[str | None, Finding]]:
+    """Engine -> the release that the file itself installs (`pip install vllm==0.11.0`, Modal's from_registry), where it names only one;
+    None: it takes out the one of an image, and what it puts in its place has no number."""
+    found: dict[str, tuple[str | None, Finding]] = {}
     images_ = {match[1]: match for match in islice(_REGISTRY.finditer(text), MOST)} if "from_registry(" in text else {}
     known = [(one, match) for name, match in images_.items() if (one := images.find(name)) and one.version]
     for one, match in known:
         if len({other.version for other, _ in known if other.engine == one.engine}) == 1 and one.version:
             message = f"{match[1]} is the one image of it in the file: taken to be what runs"
             found[one.engine] = (one.version, Finding("note", "note", message, Place(text.count("\n", 0, match.end()) + 1)))
+    for engine in [one for one in found if one in _PACKAGES and re.search(_OTHER % _PACKAGES[one], text)]:
+        message = f"the image's {engine} is taken out and another put in: which release that is does not stand here; give --engine-version"
+        found[engine] = (None, found[engine][1]._replace(message=message))
     for engine, name in _PACKAGES.items():
         pattern = re.compile(rf"^(?![ \t]*#).*?(?<![\w-]){name}(?:\[[\w,-]+\])?==v?(\d[\w.]*\d|\d)(?![\w.*])", re.MULTILINE)
         many = list(islice(pattern.finditer(text), MOST))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from kvplan.engines.common.words import Finding, Word, words
 from kvplan.errors import SpecError
-from kvplan.manifests import jobs, nix, presets
+from kvplan.manifests import jobs, nix, presets, units
 from kvplan.manifests.command import Start, scripts, starts
 from kvplan.manifests.found import NO_DEVICE, Site
 from kvplan.manifests.marked import NOTHING, Item
@@ -38,6 +38,9 @@ def _walk(item: Item, key: str, env: dict[str, Word], source: str) -> Iterator[t
     elif isinstance(item.value, list):
         for part in item:
             yield from _walk(part, key, env, source)
+    elif isinstance(item.value, str) and item.style and units.is_unit(item.text, ""):
+        for start, site in units.read(item.text, source):  # the text of a unit, which others write to its place
+            yield key, start._replace(gpus=start.gpus or site.n_devices, place=item.place, end_line=item.end_line), item
     elif isinstance(item.value, str) and (key in _COMMANDS or item.style) and names_engine(item.text):
         try:
             script = read_script(item.text, source, base=item.body, env=env)

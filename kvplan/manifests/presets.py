@@ -23,6 +23,7 @@ Section = tuple[str, int, list[tuple[str, str, int]]]  # name, line, (key, value
 #: Keys of the router itself.
 _OWN = frozenset({"load-on-startup", "stop-timeout"})
 _ON, _OFF = frozenset({"1", "true", "on", "yes", "enabled"}), frozenset({"0", "false", "off", "no", "disabled"})
+_TURNED = {**dict.fromkeys(_ON | {""}, "off"), **dict.fromkeys(_OFF, "on")}
 ROUTER = "options of the router's own command come before these and are not read; it loads a model when it is asked for"
 
 
@@ -74,6 +75,9 @@ def _words(key: str, value: str, place: Place, rows: Mapping[str, Argument]) -> 
     """A key as the option of that name, with its value where the option takes one."""
     name = f"-{key}" if f"-{key}" in rows and f"--{key}" not in rows else f"--{key}"
     row = rows.get(name)
+    if row is None and key.startswith("no-"):  # common/preset.cpp parse_bool_arg: a negated key turns its value about
+        row, key, value = rows.get(f"--{key[3:]}"), key[3:], _TURNED.get(value.lower(), value)
+        name = f"--{key}"
     if row is None or row.takes not in ("flag", "switch"):
         return [Word(name, place), Word(value, place)]
     if value.lower() in _OFF:

@@ -71,6 +71,7 @@ class _Reader:
         self._env = {**env, **{n: Word(t, Place(base.line + at - 1)) for n, t, at in launchers.environment(tree) if n not in env}}
         self._scope = _Scope({}, self._env)
         self._bound: dict[str, ast.Call] = {}
+        self._within: list[ast.AST] = []  # functions whose parameters are being read
         self._asked, self._parsed, self._functions = launchers.asked(tree), launchers.parsed(tree), launchers.functions(tree)
 
     def read(self) -> Iterator[tuple[Start, Site]]:
@@ -84,12 +85,12 @@ class _Reader:
             yield start._replace(version=version), site._replace(findings=(*site.findings, *notes))
         yield from self._listed(launchers.left_over(self._tree) if found else ast.walk(self._tree))
 
-    def _pinned(self) -> dict[str, tuple[str, Finding]]:
+    def _pinned(self) -> dict[str, tuple[str | None, Finding]]:
         """The releases that f-strings install (`f"vllm=={VERSION}"`); those of plain texts are found without this."""
-        found: dict[str, tuple[str, Finding]] = {}
+        found: dict[str, tuple[str | None, Finding]] = {}
         for node in (one for one in ast.walk(self._tree) if isinstance(one, ast.JoinedStr)):
             text = self._value(node, self._scope)
-            pins = mentions.pinned(text) if type(text) is str and "==" in text else {}
+            pins = mentions.pinned(text) if type(text) is str and "==" in text else dict[str, tuple[str | None, Finding]]()
             found |= {engine: (release, note._replace(place=self._place(node))) for engine, (release, note) in pins.items()}
         return found
 
@@ -165,11 +166,13 @@ class _Reader:
         defaults = dict(zip([a.arg for a in plain[len(plain) - len(node.args.defaults) :]], node.args.defaults, strict=True))
         defaults |= {a.arg: d for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if d is not None}
         call = self._bound.get(owner) if node.name == "__init__" else self._bound.get(node.name)
-        given = {k.arg: k.value for k in call.keywords if k.arg} if call else {}
+        given: dict[str, ast.expr] = dict(launchers.given(call, [a.arg for a in plain if a.arg != "self"])) if call else {}
         found: dict[str, Any] = {}
+        self._within.append(node)
         for argument in arguments:
-            value = given.get(argument.arg, defaults.get(argument.arg))
+            value = given.get(argument.arg, defaults.get(argument.arg)) if self._within.count(node) == 1 else None  # it calls itself
             found[argument.arg] = Open(argument.arg) if value is None else self._value(value, self._scope)
+        self._within.pop()
         found.pop("self", None)
         return found
 

@@ -15,6 +15,7 @@ from kvplan.manifests import (
     clouds,
     compose,
     dockerfile,
+    downloads,
     hcl,
     helm,
     jobs,
@@ -37,6 +38,7 @@ from kvplan.manifests import (
 )
 from kvplan.manifests.adapters import gguf_config
 from kvplan.manifests.budget import bounded
+from kvplan.manifests.called import with_called
 from kvplan.manifests.command import Start, left_open, scripts
 from kvplan.manifests.comments import comment, told
 from kvplan.manifests.found import PRAGMA, ReadBeside, Site, make
@@ -117,7 +119,8 @@ def read(
             found = [one for start, site in pairs if (one := make(start, site, source, beside)) is not None]
             if not found:  # a file of one of the later nodes
                 found = [one for start, site in pairs[:1] if (one := make(start, site, source, beside, joins=True)) is not None]
-            return _pragmas(_without_repeats(found), text, source)
+            held = downloads.of_text(text) if any("/" in (one.model or "") for one in found) else {}
+            return _pragmas(_without_repeats([downloads.told(one, held) for one in found]), text, source)
     except RecursionError:
         raise SpecError(source, [("", "nested too deep")]) from None
 
@@ -146,11 +149,15 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
     if is_modelfile(text, source):
         yield from read_modelfile(text)
         return
-    kinds = ((units.is_unit, units.read), (dockerfile.is_dockerfile, dockerfile.read), (presets.is_presets, presets.read))
-    for one, reader in kinds:
-        if one(text, source):
-            yield from reader(text, source)
-            return
+    if units.is_unit(text, source):
+        yield from units.read(text, source, beside)
+        return
+    if dockerfile.is_dockerfile(text, source):
+        yield from dockerfile.read(text, source, beside)
+        return
+    if presets.is_presets(text, source):
+        yield from presets.read(text, source)
+        return
     if hcl.is_terraform(source):
         yield from hcl.read(text, source)
         return
@@ -175,7 +182,7 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
         text = recipes.of_windows(text, source)
     apart = recipes.is_make(source)
     text = recipes.as_shell(text, source) if apart else text
-    script = read_script(text, source, env={**requested.slurm_variables(text), **env}, ends=True, beside=beside)
+    script = with_called(read_script(text, source, env={**requested.slurm_variables(text), **env}, ends=True, beside=beside), beside)
     if scenario.is_scenario(script):
         yield from scenario.read(script, source)
         return

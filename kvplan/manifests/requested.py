@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ _MEMORY = re.compile(r"\d+(GB|GiB|G)?(\.\.(\d+(GB|GiB|G)?)?)?|\.\.\d+(GB|GiB|G)?
 #: Slurm's directives and commands, and how they ask for GPUs and nodes (slurm.schedmd.com/sbatch.html, srun.html).
 _LINE = re.compile(r"^\s*(?:#SBATCH\b|(?:\w+=\S+\s+)*(?:exec\s+)?(?:srun|salloc|sbatch)\b)(.*(?:\\\n.*)*)", re.MULTILINE)
 _GRES = re.compile(r"(?:--gres(?:=|\s+)(?:\S*,)?gpu|--gpus-per-node(?:=|\s+)|--gpus(?:=|\s+)|-G\s+):?([\w.-]+:)?(\d{1,4})(?![\w:])")
+_ONE = re.compile(r"--gres(?:=|\s+)(?:[^\s,]*,)?gpu(?::([A-Za-z][\w.-]*))?(?![\w:.-])")  # without a number: one
 _PER_NODE = re.compile(r"(?:--gres(?:=|\s+)(?:\S*,)?gpu|--gpus-per-node(?:=|\s+)):?([\w.-]+:)?(\d{1,4})(?![\w:])")
 _SUM = re.compile(r"(?:--gpus(?:=|\s+)|-G\s+)([\w.-]+:)?(\d{1,4})(?![\w:])")
 _CONSTRAINT = re.compile(r"(?:--constraint(?:=|\s+)|(?<!\S)-C\s*)[\"'\[(]?([\w.&|,*-]+)")
@@ -152,15 +153,23 @@ class Job(NamedTuple):
     whole: bool
 
 
+def _asked(text: str, lines: Sequence[re.Match[str]]) -> dict[tuple[str, int, bool], Place]:
+    """(kind, how many, whether of all nodes) of GPUs that lines ask for, and where."""
+    found: dict[tuple[str, int, bool], Place] = {}
+    for line in lines:
+        for match in (*_GRES.finditer(line[1]), *_ONE.finditer(line[1])):
+            count = int(match[2]) if match.re is _GRES else 1
+            if count:
+                key = ((match[1] or "").rstrip(":"), count, match.re is _GRES and _PER_NODE.match(match[0]) is None)
+                found.setdefault(key, Place(text.count("\n", 0, line.start(1) + match.start()) + 1))
+    return found
+
+
 def of_slurm(text: str) -> Job | None:
     """The GPUs of a Slurm job (`#SBATCH --gres=gpu:h100:4`, `srun --gpus-per-node=a100:8`, `--gpus=8` of all nodes, the kind by
     `--constraint=h100` too); None where it asks for none, or for several different things."""
     lines = list(_LINE.finditer(text))
-    found: dict[tuple[str, int, bool], Place] = {}
-    for line in lines:
-        for match in _GRES.finditer(line[1]):
-            key = ((match[1] or "").rstrip(":"), int(match[2]), _PER_NODE.match(match[0]) is None)
-            found.setdefault(key, Place(text.count("\n", 0, line.start(1) + match.start()) + 1))
+    found = _asked(text, [line for line in lines if "#SBATCH" in line[0]]) or _asked(text, lines)  # a step has no more than its job
     if len(found) != 1:
         return None
     ((kind, count, summed), place), option, nodes = next(iter(found.items())), "gpus of the job", max(1, _nodes(text))

@@ -8,27 +8,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from kvplan.engines.common.words import START, Breaks, Place, Word
 from kvplan.errors import SpecError
+from kvplan.manifests.assignments import ASSIGN, assign, one_word, value_of
 from kvplan.manifests.budget import CHARACTERS, bounded, spend
-from kvplan.manifests.conditions import compared, fits, tested, truth
+from kvplan.manifests.conditions import Case, compared, fits, tested, truth
+from kvplan.manifests.functions import MOST_CALLS, MOST_WITHIN, Bodies, kept_aside
+from kvplan.manifests.held import Value
 from kvplan.manifests.lexer import UNCLOSED, Token, pieces_of, tokens
 from kvplan.manifests.programs import echoed, stops, to_shell
-from kvplan.manifests.variables import Value, Variables
+from kvplan.manifests.variables import Variables
 from kvplan.manifests.words import Command, Script, Sourced, Text
 
 MAX_WORDS = 1000  # of one command
 MAX_SOURCED = 4  # files that take each other in
-_ASSIGN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _DECLARES = frozenset({"export", "local", "declare", "typeset", "readonly"})
 _OPENS = frozenset({"if", "for", "while", "until", "case", "{", "function", "select"})
 _TURNS = frozenset({"else", "elif", ";;"})
 _CLOSES = frozenset({"fi", "done", "esac", "}"})
 _FUNCTION = re.compile(r"^[ \t]*(?:function[ \t]+)?([A-Za-z_][\w-]*)[ \t]*\(\)", re.MULTILINE)
-_CONTAINER = re.compile(r"\b(docker|podman|nerdctl)\s+(container\s+)?(run|create)\b")
-_SKIPPED = frozenset({"then", "do", "!", "time"})
+_CONTAINER, _SKIPPED = re.compile(r"\b(docker|podman|nerdctl)\s+(container\s+)?(run|create)\b"), frozenset({"then", "do", "!", "time"})
 
 
 def read_script(
@@ -51,17 +51,8 @@ def read_script(
     """
     with bounded(source):
         reader = _Reader(source, env or {}, arguments, beside)
-        script = reader.read(text, base, breaks)
+        script = reader.whole(text, base, breaks)
         return script._replace(env=reader.variables.every(base)) if ends else script
-
-
-@dataclass(slots=True)
-class _Case:
-    """A `case` that is read: what it looks at, the patterns of its next branch, whether they are awaited."""
-
-    subject: Word
-    patterns: list[Word] = field(default_factory=list)
-    waits: bool = True
 
 
 class _Reader:
@@ -70,19 +61,21 @@ class _Reader:
     def __init__(
         self, source: str, env: Mapping[str, Word], arguments: Sequence[Word] | None, beside: Callable[[str], str | None] | None
     ) -> None:
-        self._source = source
-        self._beside = beside
+        self._source, self._beside = source, beside
         self._read: dict[str, str | None] = {}
         self._sourced: list[Sourced] = []
         self._within: list[str] = []  # files that are being taken in
         self._truth: bool | None = None  # of the list of commands that is read: `[ a ] && [ b ]`
         self._joined = ""  # what stands before its next command
-        self._cases: list[_Case] = []
+        self._cases: list[Case] = []
         self.variables = Variables(source, env)
         self._commands: list[Command] = []
         self._files: dict[str, tuple[str, Place]] = {}
         self._texts: list[Text] = []
         self._functions: frozenset[str] = frozenset()
+        self._bodies: Bodies = {}  # of those that use what they are called with
+        self._calls: dict[str, int] = {}
+        self._inside: list[str] = []  # functions that are being read
         self._piped: Word | None = None  # a here-document that goes on through a pipe
         self._brackets = 0  # subshells around the next command
         self._cut: SpecError | None = None
@@ -98,10 +91,20 @@ class _Reader:
         for name in "@*" if arguments is not None else "":
             self.variables.set(name, Value(tuple((arguments or ())[1:]), True))
 
-    def read(self, text: str, base: Place, breaks: Breaks) -> Script:
+    def whole(self, text: str, base: Place, breaks: Breaks) -> Script:
+        """A script, with the functions that it never calls: each may be called from outside it."""
+        self.read(text, base, breaks)
+        for name in [name for name in self._bodies if name not in self._calls] if self._cut is None else ():
+            self._inside_of(name)
+        return Script(tuple(self._commands), self._files, tuple(self._texts), {}, tuple(self._sourced), self._cut)
+
+    def read(self, text: str, base: Place, breaks: Breaks) -> None:
         current: list[Token] = []
         self._functions |= frozenset(match[1] for match in _FUNCTION.finditer(text))
-        for token in self._tokens(text, base, breaks, current):
+        self._through(kept_aside(self._tokens(text, base, breaks, current), self._bodies), current)
+
+    def _through(self, stream: Iterator[Token], current: list[Token]) -> None:
+        for token in stream:
             if token.kind != "operator":
                 current.append(token)
                 continue
@@ -129,7 +132,28 @@ class _Reader:
                 self._turn()
                 if self._cases:
                     self._cases[-1].waits = True
-        return Script(tuple(self._commands), self._files, tuple(self._texts), {}, tuple(self._sourced), self._cut)
+
+    def _inside_of(self, name: str) -> None:
+        """Reads the body of a function among the script's own commands."""
+        spend(len(self._bodies[name]), self._bodies[name][0].place.line if self._bodies[name] else 1)
+        held = (self._joined, self._cases, self._began, self._piped)
+        self._cases, self._joined = [], ""
+        self._inside.append(name)
+        end = Token("operator", "\n", self._bodies[name][-1].place if self._bodies[name] else START)
+        self._through(iter((*self._bodies[name], end)), [])
+        self._inside.pop()
+        self._truth, (self._joined, self._cases, self._began, self._piped) = None, held
+
+    def _is_call(self, run: Sequence[Word], local: Mapping[str, Word]) -> bool:
+        """Takes in a call of a function that uses its words. What the script itself is called with (`"$@"`) is not known there either."""
+        name = run[0].text if run else ""
+        if name not in self._bodies or name in self._inside or len(self._inside) >= MOST_WITHIN or self._calls.get(name, 0) >= MOST_CALLS:
+            return False
+        self._calls[name] = self._calls.get(name, 0) + 1
+        known = not any(m in "@*" for word in run for m in word.missing)
+        with self.variables.called(run if known else None, local):
+            self._inside_of(name)
+        return True
 
     def _tokens(self, text: str, base: Place, breaks: Breaks, current: list[Token]) -> Iterator[Token]:
         """The tokens up to a quote that is left open: a shell has run the lines before it when it comes there."""
@@ -182,18 +206,19 @@ class _Reader:
                 self.variables.open(end)
                 self._turns += 1
                 self._branch.append(self._turns)
-                if first in ("for", "select") and words:
+                if first in ("while", "until") and any(p.text == "#" or p.text.isdecimal() for t in words for p in t.pieces):
+                    self.variables.loop()  # over what it is called with: each turn has other words
+                elif first in ("for", "select") and words:
                     self.variables.forget(words[0].text)
                     words = []
                 elif first == "case" and words:
-                    self._cases.append(_Case(self.variables.join(words[0].pieces, end)))
+                    self._cases.append(Case(self.variables.join(words[0].pieces, end)))
                     words = []
                 elif first in ("case", "function"):
                     words = []
             elif first in _TURNS:
                 self._turn()
-                if first == "else":
-                    self.variables.judge(True)
+                self.variables.otherwise(is_last=first == "else")
             elif first in _CLOSES:
                 self.variables.close()
                 self._branch = self._branch[:-1]
@@ -203,9 +228,9 @@ class _Reader:
         if not words:
             return ""
         self._within_words(words)
-        empty = tested(words)
-        if empty and first == "if":
-            self.variables.empty(empty)
+        empty = tested(words, "-z")
+        if first == "if" and (empty or (asked := tested(words, "-n"))):
+            self.variables.empty(empty) if empty else self.variables.filled(asked)
         elif first == "if" and (asked := compared(words)):
             self.variables.ask(asked)
         elif not self._sets(words) and not self._takes_in(words):
@@ -217,7 +242,7 @@ class _Reader:
         holds: bool | None = None
         if words and words[0].text in ("[", "[[", "test"):
             holds = truth([self.variables.join(t.pieces, t.place) for t in words], lambda name: self._text_of(name) is not None)
-        elif words and (words[0].text in ("true", ":", "false") or all(_ASSIGN.match(t.text) for t in words)):
+        elif words and (words[0].text in ("true", ":", "false") or all(ASSIGN.match(t.text) for t in words)):
             holds = words[0].text != "false"
         holds = not holds if turned and holds is not None else holds
         before = self._truth
@@ -237,7 +262,7 @@ class _Reader:
 
     def _within_words(self, words: list[Token]) -> None:
         """`ID=$(docker run ...)`: the command whose answer a variable takes."""
-        for token, piece in ((t, piece) for t in words for piece in t.pieces if _ASSIGN.match(words[0].text)):
+        for token, piece in ((t, piece) for t in words for piece in t.pieces if ASSIGN.match(words[0].text)):
             if piece.kind == "command" and _CONTAINER.search(piece.text):
                 self._apart(piece.text, token.place)
 
@@ -278,16 +303,18 @@ class _Reader:
         name = words[0].text
         if name in _DECLARES:
             for token in words[1:]:
-                self._assign(token, exported=name == "export")
+                assign(self.variables, token, self._source, exported=name == "export")
+        elif name == "shift" and self.variables.shifted(words[1].text if len(words) > 1 else "1"):
+            pass
         elif name in ("unset", "read", "shift", ":", "true"):
             for t in words[1:]:
                 self.variables.forget(t.text) if name in ("unset", "read") else self.variables.join(t.pieces, t.place)
         elif name == "set" and any(t.text == "--" for t in words):
             after = words[[t.text for t in words].index("--") + 1 :]
             self._call([Word(name), *(w for t in after for w in self.variables.expand(t.pieces, t.place))])
-        elif all(_ASSIGN.match(token.text) for token in words):
+        elif all(ASSIGN.match(token.text) for token in words):
             for token in words:
-                self._assign(token, exported=False)
+                assign(self.variables, token, self._source, exported=False)
         else:
             return False
         return True
@@ -295,9 +322,8 @@ class _Reader:
     def _run(self, parts: list[Token], words: list[Token], end: Place) -> None:
         local: dict[str, Word] = {}
         n = 0
-        while match := _ASSIGN.match(words[n].text):
-            value = self._value_of(words[n], match)
-            local[match[1]] = value.words[0] if len(value.words) == 1 else Word(" ".join(w.text for w in value.words), words[n].place)
+        while match := ASSIGN.match(words[n].text):
+            local[match[1]] = one_word(value_of(self.variables, words[n], match, self._source), words[n])
             n += 1
         run = [word for token in words[n:] for word in self.variables.expand(token.pieces, token.place)]
         redirects = [t for t in parts if t.kind == "redirect"]
@@ -308,7 +334,7 @@ class _Reader:
         told = told or bool(run and redirects and self._echoed(run, redirects))
         if len(run) > MAX_WORDS:
             raise SpecError(self._source, [(f"line {words[n].place.line}", f"a command of more than {MAX_WORDS:,} words")])
-        if run and not told and not self._over:
+        if run and not told and not self._over and not self._is_call(run, local):
             last, self._stops = max((t.place.line for t in parts), default=end.line), self._stops + stops(run)
             self._commands.append(Command(tuple(run), self._environment(words[0].place, local), words[n].place, last, self._group()))
             self._over = run[0].text == "exec" and len(run) > 1 and not self._brackets and self.variables.is_sure()
@@ -371,28 +397,3 @@ class _Reader:
             return False
         self._commands.append(Command(tuple(told), env, run[0].place, body.place.line + body.text.count("\n"), self._group(), note=note))
         return True
-
-    def _assign(self, token: Token, *, exported: bool) -> None:
-        match = _ASSIGN.match(token.text)
-        if match is None:
-            if exported:
-                self.variables.export(token.text)
-            return
-        name, value = match[1], self._value_of(token, match)
-        first = next((p for p in token.pieces if p.text != match[0]), None)
-        if self.variables.is_default(name, value):
-            pass  # an option of the script itself, in a branch: called without arguments, what it had stands
-        elif first is not None and first.kind == "variable" and first.text == name and self.variables.knows(name) and not value.is_array:
-            self.variables.set(name, Value((self.variables.join(token.pieces[2:], token.place),)), adds=True)  # X="$X more"
-        else:
-            self.variables.set(name, value, adds=bool(match[2]))
-        if exported:
-            self.variables.export(name)
-
-    def _value_of(self, token: Token, match: re.Match[str]) -> Value:
-        first, *rest = token.pieces
-        head = first._replace(text=first.text[len(match[0]) :])
-        if len(rest) == 1 and rest[0].other == "array" and not head.text:
-            inner = [t for t in tokens(rest[0].text, self._source, token.place) if t.kind == "word"]
-            return Value(tuple(w for t in inner for w in self.variables.expand(t.pieces, t.place)), True)
-        return Value((self.variables.join((head, *rest), token.place),))

@@ -21,6 +21,7 @@ from kvplan.manifests.found import Site
 from kvplan.manifests.marked import NOTHING, Item, documents
 from kvplan.manifests.pods import environment, expand
 from kvplan.manifests.script import read_script
+from kvplan.manifests.weights import by_name
 
 KUBEAI = {"VLLM": "vllm", "OLlama": "ollama", "FasterWhisper": "FasterWhisper", "Infinity": "Infinity"}
 #: srt-slurm's names of engines, and where each reads its options in the older layout.
@@ -118,9 +119,11 @@ def _llmkube(spec: Item, others: Sequence[Item], label: str, n: int) -> Iterator
     options = {
         key: item for key, item in (spec.get(where) if where else spec).items() if (where or key in called) and item.value is not False
     }
-    words = [Word("--model", source.place), source.word] if source else []
-    if engine == "llama.cpp" and count.number(0):
-        words += [Word("--n-gpu-layers", count.place), Word(str(max(device.get("layers").number(0), 0) or 99), count.place)]
+    words = [Word("--model", source.place), _of_files(model, source)] if source else []
+    if engine == "llama.cpp" and (count.number(0) or device.get("resourceClaims")):  # claims say elsewhere how many
+        words += [Word("--n-gpu-layers", device.place), Word(str(max(device.get("layers").number(0), 0) or 99), device.place)]
+    if engine == "llama.cpp" and (projector := model.get("mmproj")):
+        words += [Word("--mmproj", projector.place), projector.word]
     if engine == "vllm" and count.number() > 1 and "tensorParallelSize" not in options:
         words += [Word("--tensor-parallel-size", count.place), count.word]
     for key, item in options.items():
@@ -131,6 +134,14 @@ def _llmkube(spec: Item, others: Sequence[Item], label: str, n: int) -> Iterator
     image = images.find(spec.get("image").text)
     version = image.version if image and image.engine == engine else None
     yield Start(engine, tuple(words), {}, spec.place, spec.end_line, version, in_container=True), site
+
+
+def _of_files(model: Item, source: Item) -> Word:
+    """A repository of GGUF files with the type of the one that is loaded: the first of `files` that is no projector."""
+    projector = model.get("mmproj").text
+    names = [one.text for one in model.get("files") if one.text.endswith(".gguf") and one.text != projector and "mmproj" not in one.text]
+    type_ = by_name(names[0]) if names else None
+    return source.word._replace(text=f"{source.text}:{type_}") if type_ and source.text.startswith("hf://") else source.word
 
 
 def _profile(item: Item) -> Hardware:

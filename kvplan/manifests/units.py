@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from kvplan.engines.common.words import Finding, Given, Place, Word
+from kvplan.manifests.called import with_called
 from kvplan.manifests.command import Start, container, scripts
-from kvplan.manifests.found import Site
+from kvplan.manifests.found import ReadBeside, Site
 from kvplan.manifests.lexer import split
 from kvplan.manifests.script import read_script
 from kvplan.manifests.words import Command, replaced
@@ -38,7 +39,7 @@ def is_unit(text: str, source: str) -> bool:
     )
 
 
-def read(text: str, source: str) -> Iterator[tuple[Start, Site]]:
+def read(text: str, source: str, beside: ReadBeside = lambda _: None) -> Iterator[tuple[Start, Site]]:
     """The engines that a unit starts."""
     settings = list(_settings(text))
     env: dict[str, Word] = {}
@@ -66,6 +67,9 @@ def read(text: str, source: str) -> Iterator[tuple[Start, Site]]:
                 value = re.sub(r"%\((?:ENV_)?(\w+)\)s", r"${\1}", one.value.lstrip("@-:+!|"))  # supervisor's
                 words = [_expanded(w, env) for w in split(Word(value, one.place), source)]
                 script = read_script("", source)._replace(commands=(Command(tuple(words), env, one.place, one.end_line),))
+                script = with_called(script, beside)
+                said = "is read from beside this file"
+                findings += [Finding("config-read", "note", f"{file.name} {said}", one.place) for file in script.sourced]
                 found += scripts(script, source)
         if not found and not any(key in at for key in _STARTS) and any(name.startswith("OLLAMA_") for name in env):
             first = next(iter(env.values()))  # what `systemctl edit ollama` writes

@@ -8,14 +8,15 @@ between branches are known (conditions.py), one of them is taken.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from kvplan.engines.common.words import Place, Word
 from kvplan.errors import SpecError
 from kvplan.manifests import budget
 from kvplan.manifests.expansions import COUNTED, PART_OF, calculate, cut, own_folder, shown
+from kvplan.manifests.held import POSITIONAL, Value, added, is_empty, positional, words_of
 from kvplan.manifests.lexer import Piece, tokens
 
 MAX_VALUE = 65_536
@@ -23,15 +24,7 @@ _LISTS = ("[@]", "[*]")
 _DEFAULTED = re.compile(r"\$\{([A-Za-z_]\w*):?-(\d+)\}")
 #: What every shell has: the user's home, where it runs.
 OWN = {"HOME": "~", "PWD": "."}
-_OPEN_WORD = re.compile(r"(?:\$\((?:[^()]|\([^()]*\))*\)|\S)+")  # `$(...)` is within one
 _NUMBER = re.compile(r"\$?\{?\b([A-Za-z_]\w*)\}?")
-
-
-class Value(NamedTuple):
-    """What a variable holds: the elements of an array, or one word (with an open one behind it where more may follow)."""
-
-    words: tuple[Word, ...]
-    is_array: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,6 +34,9 @@ class _Scope:
     asked   a variable that nothing here sets, which the branch asks to be a certain text
     sure    whether what decides is known of every branch so far; None: nobody asked
     live    whether the branch that is read is the one that is taken
+    filled  1: its first branch is for when a variable that nothing sets holds something; 2: and it has an `else` and no other
+    whose   that variable
+    own     what the first branch takes from it
     taken   what is known at the end of the branch that is taken
     others  what the other branches set
     """
@@ -52,6 +48,9 @@ class _Scope:
     asked: list[str] = field(default_factory=list)
     sure: bool | None = None
     live: bool = False
+    filled: int = 0
+    whose: str = ""
+    own: set[str] = field(default_factory=set)
     taken: Mapping[str, Value] | None = None
     others: dict[str, Value] = field(default_factory=dict)
 
@@ -70,21 +69,18 @@ class Variables:
     def exported(self, place: Place) -> Mapping[str, Word]:
         """What a command started now finds in its environment; the same mapping until a variable changes."""
         if self._environment is None:
-            self._spend(len(self._values), place)
+            budget.spend(len(self._values), place.line)
             self._environment = {name: value.words[0] for name, value in self._values.items() if name in self._exported and value.words}
         return self._environment
 
     def every(self, place: Place) -> Mapping[str, Word]:
         """All that is known, exported or not."""
-        self._spend(len(self._values), place)
+        budget.spend(len(self._values), place.line)
         held = {name: [w for w in value.words if w.text] for name, value in self._values.items()}
         return {
             name: words[0] if len(words) == 1 else Word(" ".join(w.text for w in words), place, tuple(m for w in words for m in w.missing))
             for name, words in held.items()
         }
-
-    def _spend(self, n: int, place: Place) -> None:
-        budget.spend(n, place.line)
 
     def knows(self, name: str) -> bool:
         return name in self._values
@@ -105,9 +101,11 @@ class Variables:
             value = value._replace(words=(before, *value.words))
         if not adds:
             self._lost.discard(name)
-        self._spend(len(value.words) + len(self._scopes), value.words[0].place if value.words else Place())
+        budget.spend(len(value.words) + len(self._scopes), value.words[0].place.line if value.words else 1)
         for scope in self._scopes:
             scope.changed[name] = adds and scope.changed.get(name, True)
+            if scope.filled == 1 and any(scope.whose in word.missing for word in value.words):
+                scope.own.add(name)
         self._values[name] = value
         self._environment = None
 
@@ -126,14 +124,45 @@ class Variables:
     def forget(self, name: str) -> None:
         self._values.pop(name, None)
         self._environment = None
-        self._spend(len(self._scopes), Place())
+        budget.spend(len(self._scopes), 1)
         for scope in self._scopes:
             scope.changed[name] = False
+
+    # what a script or a function is called with
+
+    @contextmanager
+    def called(self, words: Sequence[Word] | None, local: Mapping[str, Word]) -> Iterator[None]:
+        """Within it `$0`, `$1`, `$@` are of these words, and `local` holds; what `$@` is afterwards is what it was before."""
+        mine = {name: Value((word,)) for name, word in local.items()} | (positional(words) if words is not None else {})
+        names = {*POSITIONAL, *mine} if words is not None else mine.keys()
+        before = {name: self._values.pop(name) for name in names if name in self._values}
+        self._values |= mine
+        self._environment = None
+        yield
+        for name in names:
+            self._values.pop(name, None)
+        self._values |= before
+        self._environment = None
+
+    def shifted(self, by: str) -> bool:
+        """`shift N`; whether it is known what is left."""
+        held, first = self._values.get("@"), self._values.get("0")
+        if held is None or first is None or not by.isdecimal():
+            return False
+        for name, value in positional((*first.words, *held.words[int(by[:4]) :])).items():
+            self.set(name, value)
+        return True
+
+    def loop(self) -> None:
+        """What a loop over the words leaves of them: nothing that is known."""
+        for name in POSITIONAL:
+            if name in self._values and name != "0":
+                self.forget(name)
 
     # branches
 
     def open(self, place: Place, *, is_chain: bool = False) -> None:
-        self._spend(1 + len(self._values), place)
+        budget.spend(1 + len(self._values), place.line)
         self._scopes.append(_Scope(is_chain=is_chain, before=dict(self._values)))
 
     def in_chain(self) -> bool:
@@ -147,6 +176,18 @@ class Variables:
         """The branch is for when this variable is empty."""
         if self._scopes and name not in self._values:
             self._scopes[-1].defaults.add(name)
+
+    def filled(self, name: str) -> None:
+        """The branch is for when this variable holds something: where nothing sets it, the `else` has the default of what it would give."""
+        if self._scopes and name not in self._values and name not in self._lost:
+            self._scopes[-1].filled, self._scopes[-1].whose = 1, name
+
+    def otherwise(self, *, is_last: bool) -> None:
+        """The next branch of an `if`, or its `else`."""
+        if self._scopes:
+            self._scopes[-1].filled *= 2 if is_last else 0
+        if is_last:
+            self.judge(True)
 
     def ask(self, name: str) -> None:
         """The branch is for when this variable is a certain text: one that nothing sets is not, unless the environment says so."""
@@ -165,7 +206,7 @@ class Variables:
 
     def _end(self, scope: _Scope) -> None:
         """Keeps what the branch that ends here has made of the variables."""
-        self._spend(1 + len(scope.changed), Place())
+        budget.spend(1 + len(scope.changed), 1)
         if scope.live:
             scope.taken = dict(self._values)
         else:
@@ -176,7 +217,7 @@ class Variables:
         """The next branch of the same choice."""
         if self._scopes:
             self._end(self._scopes[-1])
-            self._spend(1 + len(self._scopes[-1].before), Place())
+            budget.spend(1 + len(self._scopes[-1].before), 1)
             self._values = dict(self._scopes[-1].before)
             self._environment = None
             self._scopes[-1].defaults.clear()
@@ -191,7 +232,7 @@ class Variables:
                 continue
             value = final[name]
             other = scope.others.get(name)
-            if _is_empty(value) and other is not None and not _is_empty(other):
+            if is_empty(value) and other is not None and not is_empty(other):
                 more = ("", *(part for word in other.words for part in word.text.split()))
                 value = value._replace(words=(Word(f"${name}", Place(), (name,), (), more),))
             self._values[name] = value
@@ -207,14 +248,14 @@ class Variables:
             self._decided(scope)
             return
         for name, only_adds in scope.changed.items():
-            if name in scope.defaults and name in inside:
+            if name in inside and (name in scope.defaults or (scope.filled == 2 and name in scope.own)):
                 self._values[name] = inside[name]
-            elif scope.asked and name in inside and _is_empty(scope.before.get(name)):
+            elif scope.asked and name in inside and is_empty(scope.before.get(name)):
                 more = ("", *(part for word in inside[name].words for part in word.text.split()))
                 self._values[name] = scope.before[name]._replace(words=(Word(f"${name}", Place(), (name,), (), more),))
             elif only_adds and name in scope.before:
                 old = scope.before[name]
-                more = _added(old, inside[name]) if name in inside else ()
+                more = added(old, inside[name]) if name in inside else ()
                 self._values[name] = old._replace(words=(*old.words, Word(f"${name}", Place(), (name,), (), more)))
             else:
                 self._values.pop(name, None)
@@ -246,7 +287,7 @@ class Variables:
         if is_open:
             done.append(Word(text, place, tuple(missing), (), maybe if missing else ()))
         size = sum(len(w.text) for w in done)
-        self._spend(len(done) + size // budget.CHARACTERS, place)
+        budget.spend(len(done) + size // budget.CHARACTERS, place.line)
         if size > MAX_VALUE:
             raise SpecError(self._source, [(f"line {place.line}", "a word grows beyond 64 KiB; no serve command is that long")])
         yield from done
@@ -261,7 +302,7 @@ class Variables:
         words = value.words[:1] if value.is_array else value.words
         if piece.quoted:
             return [Word("".join(w.text for w in words), place, tuple(m for w in words for m in w.missing))], False
-        split = [part for w in words for part in _split(w)]
+        split = [part for w in words for part in words_of(w)]
         return split, bool(words) and words[0].text[:1].isspace()
 
     def join(self, pieces: tuple[Piece, ...], place: Place) -> Word:
@@ -277,7 +318,7 @@ class Variables:
             missing += [m for w in value.words for m in w.missing]
             if len(text) > MAX_VALUE:
                 raise SpecError(self._source, [(f"line {place.line}", "a value grows beyond 64 KiB; no serve command is that long")])
-        self._spend(len(text) // budget.CHARACTERS, place)
+        budget.spend(len(text) // budget.CHARACTERS, place.line)
         return Word(text, place, tuple(missing))
 
     def _lookup(self, piece: Piece, place: Place) -> Value:
@@ -361,24 +402,3 @@ class Variables:
             open_text = f"$(({text.strip()[:40]}))"
             return Word(open_text, place, tuple(missing) or (open_text,))
         return Word(str(result), place)
-
-
-def _split(word: Word) -> list[Word]:
-    """The words that an unquoted value becomes; one where it is not seen in which of them what is open stands."""
-    parts = [word._replace(text=text) for text in (_OPEN_WORD.findall(word.text) if word.missing else word.text.split())]
-    if not word.missing:
-        return parts
-    parts = [w._replace(missing=tuple(m for m in word.missing if f"${m.removeprefix('$')}" in w.text)) for w in parts]
-    return parts if {m for w in parts for m in w.missing} == set(word.missing) else [word]
-
-
-def _is_empty(value: Value | None) -> bool:
-    """Whether the script itself leaves it empty."""
-    return value is not None and not any(word.text for word in value.words)
-
-
-def _added(old: Value, new: Value) -> tuple[str, ...]:
-    """The words that a branch added to a variable."""
-    if len(old.words) == len(new.words) == 1:
-        return tuple(new.words[0].text.removeprefix(old.words[0].text).split())
-    return tuple(word.text for word in new.words[len(old.words) :])

@@ -13,6 +13,7 @@ from kvplan.engines.common.stored import stored
 from kvplan.engines.common.words import Finding, Given, Place
 from kvplan.errors import KvplanError
 from kvplan.manifests.values import Found
+from kvplan.names import look_up
 from kvplan.names.releases import TAG, taken_apart
 
 _PART = re.compile(r"-\d{5}-of-\d{5}$")
@@ -114,14 +115,18 @@ def meant(path: str) -> str | None:
         path = path.rpartition("/")[2].rpartition(":")[2]
     parts = [part for part in path.replace("\\", "/").split("/") if part and part not in (".", "..", "~")]
     hub = next((part for part in parts if part.startswith("models--")), "")
-    names = [hub.removeprefix("models--").replace("--", "/")] if hub else ["/".join(parts[-2:]), parts[-1]] if parts else []
-    for name in names:
+    within = len(parts) > 1 and not parts[-1].lower().startswith(parts[-2].lower())  # a folder of the model's own name is no publisher
+    names = (
+        [hub.removeprefix("models--").replace("--", "/")] if hub else ["/".join(parts[-2:]) if within else "", parts[-1]] if parts else []
+    )
+    for n, name in enumerate(names):
         stem = _PART.sub("", re.sub(r"\.gguf$", "", name, flags=re.IGNORECASE))
         match = _FILE.fullmatch(stem) if name.lower().endswith(".gguf") else None
         found = taken_apart(stem.lower())
         for one in dict.fromkeys((stem, match[1] if match else stem, found.of if found else stem)):
             try:
-                return catalogue.find_model(one).id if "$" not in one else None
+                spec = catalogue.find_model(one, by_name=bool(hub or n)) if "$" not in one else None
             except KvplanError:
                 continue
+            return None if spec is None else said.name if (said := look_up(one)) is not None and "/" in said.name else spec.id
     return None

@@ -11,6 +11,8 @@ from kvplan.engines.common.words import Place, Word
 from kvplan.errors import SpecError
 from kvplan.manifests.budget import grown
 
+#: Lines of a text that is not the checked file's own begin here, so that they can be told and put where the text is named.
+ASIDE = 1_000_000
 _VARIABLE = re.compile(
     r"\$(?:\$|([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-?+])((?:[^{}]|\$\{(?:[^{}]|\$\{[^{}]*\})*\})*))?\})"
 )

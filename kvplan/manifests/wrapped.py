@@ -87,6 +87,10 @@ def behind(found: Sequence[Word], files: Files, within: int = MAX_WORDS) -> Prog
             return Program(n, name, rest)
         if name in CONTAINERS and (own := rest[1:] if follows == "container" else rest) and own[0].text in RUNS:
             return Program(n, name, own)
+        if (
+            not n and word.missing and follows in RUNS and any(images.find(w.text) for w in rest[1:] if not w.text.startswith("-"))
+        ):  # `$ENGINE run ... IMAGE`: docker or its like
+            return Program(n, CONTAINERS[0], rest)
         if name in SHELLS and (script_option(rest) is not None or named(first_plain(rest), files)):
             return Program(n, name, rest)
         if name == "eval" and rest:
@@ -198,3 +202,8 @@ def is_other(run: Sequence[Word]) -> bool:
         )
         or CLIENTS.search(text)
     )
+
+
+def is_before(after: Sequence[Word], n: int) -> bool:
+    """Whether a word that is open stands among the runtime's options: an image that is known comes behind it."""
+    return bool(after[n].missing) and after[n].text.startswith("$") and any(images.find(w.text) for w in after[n + 1 :])

@@ -8,7 +8,7 @@ from kvplan.errors import AmbiguousName, KvplanError, UnknownName
 from kvplan.names.index import Named, at, lowered
 from kvplan.names.look_up import MOST_WORDS, by_its_name, look_up, released
 from kvplan.names.nearest import FORMAT, nearest, parts
-from kvplan.names.releases import Release, taken_apart
+from kvplan.names.releases import TAG, Release, taken_apart
 from kvplan.names.spellings import alike
 from kvplan.names.written import plain
 
@@ -27,11 +27,18 @@ _RESHAPED = re.compile(
 )
 
 
+#: Families that are served by their makers alone, and what bears such a word and is published.
+_CLOSED = re.compile(r"\b(gpt-(?:3\.5|[45])[\w.-]*|chatgpt[\w.-]*|claude[\w.-]*|gemini[\w.-]*|o[134](?:-mini|-preview|-pro)?$)")
+_OPEN = re.compile(r"/|gpt-oss|distill")
+
+
 def unknown(name: str) -> KvplanError:
     """The error for a name that nothing has: the command that answers for a known model's release, else the nearest models."""
     written = plain(name)
     key = written.lower()
-    release = taken_apart(key) or taken_apart(re.sub(r"[-_]mtp(?=[-_]|$)", "", key))
+    release = taken_apart(key) or taken_apart(re.sub(r"[-_]mtp(?=[-_]|$)", "", key)) or _spelt_apart(key)
+    if not _OPEN.search(key) and (maker := _CLOSED.search(key)):
+        return UnknownName("model", name, [], hint=f"{maker[0]}'s weights are not published: nobody but its maker runs it")
     if release is not None and release.weights == "gguf" and _resolves(f"{written}:Q4_K_M"):
         types = ", ".join(f"{written}:{kind}" for kind in ("Q4_K_M", "Q8_0"))
         return AmbiguousName(name.strip(), [types], "is a repository of GGUF files; name one by its type, such as")
@@ -60,6 +67,12 @@ def unknown(name: str) -> KvplanError:
     if not near:
         hint = "give its config.json or its file" if "/" in key else "give its Hub id (organisation/name), its config.json or its file"
     return UnknownName("model", name, [], nearest=near, hint=hint)
+
+
+def _spelt_apart(key: str) -> Release | None:
+    """`qwen3-32b q4_k_m`, `llama 3.1 8b q8_0`: a name, a blank and a type of GGUF files."""
+    of, _, type_ = key.rpartition(" ")
+    return Release("-".join(of.split()), type_.replace("fp16", "f16")) if of and TAG.fullmatch(type_) else None
 
 
 def _namesakes(key: str) -> list[str]:

@@ -45,6 +45,8 @@ _TYPED = re.compile(r"(.+?)[-_.]((?:ud-)?(?:i?q\d|tq\d)(?:_[a-z0-9]+)*)")  # Mod
 #: MLX's count as and none those of bitsandbytes; of 8 in four bits 5 and 3.
 #: Who converts to MLX, or says so: -4bit alone is LMDeploy's AWQ of others (internlm/internlm-chat-20b-4bit).
 _MLX = re.compile(r"mlx|dwq|lmstudio|qat|^[^/]*$")
+#: llama.cpp takes the file whose name the tag ends (common/download.cpp, `tag + "[.-]"`): unsloth's have UD- before it.
+_UD = re.compile(r"unsloth/.+:q\d_k_xl")
 _QAT = re.compile(r"(.+?)[-_]qat[-_](q\d_\d)")  # Google's own GGUF files of one type, trained for it
 TAG = re.compile(r"(?:ud-)?(?:i?q\d|tq\d|mxfp4|b?f16|fp16|f32)[a-z0-9_]*", re.IGNORECASE)
 
@@ -89,6 +91,8 @@ def taken_apart(name: str) -> Release | None:
         return Release(trained[1], f"{trained[2]}_qat")
     if gguf is not None and not tag and (typed := _TYPED.fullmatch(gguf[1])) is not None:
         return Release(typed[1], typed[2])
+    if gguf is not None and _UD.fullmatch(f"{stem}:{tag}"):
+        return Release(gguf[1], f"ud-{tag}")
     if gguf is not None:
         return Release(gguf[1], tag.replace("fp16", "f16") or "gguf") if not tag or TAG.fullmatch(tag) else None
     if tag:

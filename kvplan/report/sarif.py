@@ -22,6 +22,7 @@ RULES = {
     "cut-command": "Options on a line that a shell takes for a command of its own",
     "does-not-fit": "The asked load does not stay resident",
     "does-not-start": "The engine would not start",
+    "given-twice": "An option given twice: the last value counts",
     "host-memory": "More host memory than the container may hold",
     "host-memory-weights": "Weights larger than the memory that the container may hold",
     "idle-devices": "More devices than the parallel sizes use",

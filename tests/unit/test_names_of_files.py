@@ -62,3 +62,11 @@ def test_a_command_never_serves_the_model_whose_shapes_a_name_has(name: str) -> 
 
 def test_a_command_serves_the_release_of_a_short_name() -> None:
     assert "vllm serve meta-llama/Llama-3.1-8B" in kvplan.emit("llama3.1", "vllm", device="h100", context=4096)
+
+
+def test_unsloths_tags_of_k_xl_are_its_dynamic_files() -> None:
+    """llama.cpp looks for a file that the tag ends (common/download.cpp): unsloth's are UD-Q4_K_XL, bartowski's Q3_K_XL its own."""
+    from kvplan.names.releases import taken_apart
+
+    assert taken_apart("unsloth/qwen3-32b-gguf:q4_k_xl") == ("unsloth/qwen3-32b", "ud-q4_k_xl")
+    assert taken_apart("bartowski/qwen3-32b-gguf:q3_k_xl") == ("bartowski/qwen3-32b", "q3_k_xl")

@@ -153,6 +153,7 @@ class Repository(NamedTuple):
 
     tag   an expression whose first group is the release; empty: its tags number something else
     only  a word of it must be in the tag; empty: any image of it serves
+    holds beginning of a tag that numbers something else -> the release that its publisher says is in it
     """
 
     pattern: str
@@ -160,6 +161,7 @@ class Repository(NamedTuple):
     default: tuple[str, ...] = ()
     tag: str = rf"v?{NUMBERED}(?=$|[-+_.])"
     only: tuple[str, ...] = ()
+    holds: Mapping[str, str] = {}
 
 
 class Arguments(NamedTuple):

@@ -92,7 +92,11 @@ def parse(engine: Arguments, words: Sequence[Word], version: str | None) -> Pars
         if not argument.to:
             continue
         if not missing:
-            before = given.get(argument.to) if argument.takes == "each" else None
+            last = given.get(argument.to)
+            if last and argument.takes not in ("each", "many") and last.value != value and last.spelled in argument.names:
+                message = f"{name} is given twice: the last, {str(text if text is not None else name)[:40]}, counts"
+                findings.append(Finding("given-twice", "warning", message, word.place))
+            before = last if argument.takes == "each" else None
             given[argument.to] = Given(f"{before.value},{value}" if before else value, name, word.place)
         elif argument.to not in OWN_TO_A_MEMBER:
             unresolved.append(open_variable(argument.to, name, missing, word.place))

@@ -41,6 +41,9 @@ from kvplan.engines.vllm.variables import EITHER as EITHER_VARIABLES
 from kvplan.engines.vllm.variables import QUIET
 from kvplan.errors import UnsupportedError
 
+#: NVIDIA's own images: docs.nvidia.com/deeplearning/frameworks/vllm-release-notes, "Contents of the vLLM container" of each.
+NGC = {"25.10": "0.10.2", "26.01": "0.11.1", "26.03": "0.17.1", "26.05": "0.20.1", "26.10": "0.31.0"}
+
 RELEASES = (
     "0.8.5", "0.9.1", "0.9.2", "0.10.0", "0.10.2", "0.11.0", "0.11.1", "0.12.0", "0.13.0", "0.14.0", "0.15.0", "0.16.0", "0.17.1",
     "0.18.0", "0.19.0", "0.20.0", "0.21.0", "0.22.0", "0.23.0", "0.24.0", "0.25.0", "0.26.0", "0.27.0", "0.28.0", "0.29.0", "0.30.0",
@@ -353,7 +356,7 @@ ARGUMENTS = Arguments(
         Repository(r"(^|/)lmcache/vllm-openai$", ("vllm", "serve"), tag=""),  # v0.3.12 is LMCache's own release
         Repository(r"(^|/)vllm-openai$", ("vllm", "serve"), tag=MIRRORED),
         Repository(r"(^|/)(vllm-cuda-rhel9|vllm-rocm-rhel9)$", ("vllm", "serve"), tag=""),
-        Repository(r"(^|/)nvidia/vllm$", tag=""),
+        Repository(r"(^|/)nvidia/vllm$", tag="", holds=NGC),
         Repository(r"(^|/)rocm/(vllm|vllm-dev)[^/]*$|(^|/)llm-d(-(cuda|dev|xpu|cpu|hpu|rocm|aws|gke)(-[a-z0-9]+)*)?$", tag=""),
         Repository(r"(^|/)(q9t5s3a7|vllm)/vllm-cpu[^/]*$", ("vllm", "serve")),  # docker/Dockerfile.cpu
         Repository(r"(^|/)vllm-cpu[^/]*$", ("vllm", "serve"), tag=MIRRORED),

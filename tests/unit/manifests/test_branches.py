@@ -98,3 +98,30 @@ def test_options_of_docker_that_a_variable_brings_are_not_the_image() -> None:
 def test_what_stands_in_both_branches_is_started_once_each() -> None:
     found = read('if [ "${E:-a}" = a ]; then vllm serve m/x; else sglang serve --model-path m/y; fi', "serve.sh")
     assert [f.model for f in found] == ["m/x", "m/y"]  # commands of all branches are looked at
+
+
+CHOSEN = """
+if [ -n "$MODEL" ]; then
+  CHOSEN="$MODEL"
+else
+  CHOSEN=Qwen/Qwen2.5-7B-Instruct
+fi
+if [[ "$CHOSEN" == *"70B"* ]] || [[ "$CHOSEN" == *"72B"* ]]; then
+  LEN="${LEN:-4096}"
+elif [[ "$CHOSEN" == *"7B"* ]]; then
+  LEN="${LEN:-8192}"
+fi
+vllm serve $CHOSEN --max-model-len $LEN
+"""
+
+
+def test_what_stands_where_a_variable_of_the_caller_is_empty() -> None:
+    (one,) = read(CHOSEN, "run.sh")
+    assert (one.model, one.question["max_model_len"]) == ("Qwen/Qwen2.5-7B-Instruct", 8192)
+    (two,) = read(CHOSEN, "run.sh", {"MODEL": "meta-llama/Llama-3.3-70B-Instruct"})
+    assert (two.model, two.question["max_model_len"]) == ("meta-llama/Llama-3.3-70B-Instruct", 4096)
+
+
+def test_a_third_branch_leaves_it_open() -> None:
+    (one,) = read(CHOSEN.replace("else\n  CHOSEN=Q", "elif [ -d /m ]; then\n  CHOSEN=/m\nelse\n  CHOSEN=Q"), "run.sh")
+    assert any(u.what == "model" for u in one.unresolved)

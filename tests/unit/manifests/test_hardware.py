@@ -352,3 +352,20 @@ servingEngineSpec:
     (verdict,) = check([Source("values.yaml", values)], planned, device="h100-80gb")
     assert verdict.status == "fits"
     assert [f.place.line for f in verdict.findings if f.rule == "no-effect"] == [10, 11]
+
+
+def test_a_toleration_that_names_a_gpu_is_spoken_of() -> None:
+    text = """
+        apiVersion: v1
+        kind: Pod
+        metadata: {name: p}
+        spec:
+          containers: [{name: c, image: vllm/vllm-openai, args: [--model, Qwen/Qwen3-8B], resources: {limits: {nvidia.com/gpu: 1}}}]
+          tolerations: [{key: nvidia.com/gpu, value: NVIDIA-A10G-SHARED, effect: NoSchedule}, {key: x, value: "true"}]
+        """
+    from tests.unit.manifests.as_read import found
+
+    (one,) = found(text, "pod.yaml")
+    (why,) = [u.why for u in one.unresolved if u.what == "device"]
+    assert "NVIDIA-A10G-SHARED" in why
+    assert "which others share, --device a10g" in why

@@ -63,7 +63,7 @@ TABLE: dict[str, tuple[Expected, ...]] = {
     "expert-ranks.sh": (E("refuses", {"tp": 4, "ep": 3}, {"does-not-start"}),),  # rank 3 is in no expert group
     "tp0.sh": (E("refuses", {"tp": 0}, {"contradiction"}),),  # Field(ge=1)
     # options said twice, otherwise, or in part
-    "dup.sh": (E("fits", {"max_model_len": 4096, "memory_fraction": 0.95}),),  # argparse keeps the last
+    "dup.sh": (E("fits", {"max_model_len": 4096, "memory_fraction": 0.95}, {"given-twice"}),),  # argparse keeps the last
     "env-flag.sh": (E("fits", {"max_model_len": 8192, "n_gpu_layers": 99}),),  # llama.cpp: the flag over the variable
     "abbrev.sh": (E("fits", {"tp": 2, "max_model_len": 8192}),),  # argparse takes a unique beginning
     "unknown-flag.sh": (E("unknown", {}, {"unknown-option", "open-max-model-len"}),),  # a slip of a length that may be there some day

@@ -11,6 +11,7 @@ from kvplan.errors import UnknownName
 from kvplan.manifests import Source
 from kvplan.manifests.read import read
 from tests.conftest import planned
+from tests.unit.manifests.as_read import found, opened
 
 
 def verdict(text: str) -> Any:
@@ -61,3 +62,31 @@ def test_what_is_open_is_named_as_people_write_it() -> None:
 def test_an_engine_with_its_release_says_how_to_write_it(written: str, engine: str, version: str) -> None:
     with pytest.raises(UnknownName, match=rf"write {engine}, and {version} as the engine_version"):
         planned("Qwen/Qwen3-8B", engine=written, device="h100")
+
+
+def test_what_a_call_gives_by_its_place_comes_before_a_default() -> None:
+    body = 'from vllm import LLM\ndef serve(model="Qwen/Qwen3-8B", length=2048):\n    return LLM(model=model, max_model_len=length)\n'
+    (one,) = found(body + 'serve("Qwen/Qwen3-32B", 4096)\n', "serve.py")
+    assert (one.model, one.question["max_model_len"]) == ("Qwen/Qwen3-32B", 4096)
+    (two,) = found(body + "serve(chosen())\n", "serve.py")
+    assert "model" in opened(two)
+    (three,) = found(body + "serve(*sys.argv)\n", "serve.py")
+    assert "model" in opened(three)
+
+
+def test_a_class_that_is_bound_has_what_it_is_bound_to() -> None:
+    head = 'from vllm import LLM\nclass Server:\n    def __init__(self, model="Qwen/Qwen3-8B"):\n        self.llm = LLM(model=model)\n'
+    (one,) = found(head + 'app = Server.bind("Qwen/Qwen3-4B")\n', "app.py")
+    assert one.model == "Qwen/Qwen3-4B"
+    (two,) = found(head + "def deploy(name):\n    return Server.options(num_replicas=2).bind(name)\n", "app.py")
+    assert "model" in opened(two)
+
+
+def test_an_engine_that_is_taken_out_of_its_image_has_no_release() -> None:
+    image = 'import modal\nimage = modal.Image.from_registry("lmsysorg/sglang:v0.5.0rc2-cu126")MORE\n'
+    run = 'import subprocess\nsubprocess.Popen(["python", "-m", "sglang.launch_server", "--model-path", "Qwen/Qwen3-8B"])\n'
+    (one,) = found(image.replace("MORE", "") + run, "app.py")
+    assert one.engine_version == "0.5.0rc2"
+    (two,) = found(image.replace("MORE", '.run_commands("pip uninstall -y sglang", "pip install -e /fork/python")') + run, "app.py")
+    assert two.engine_version is None
+    assert any("taken out" in finding.message for finding in two.findings)
