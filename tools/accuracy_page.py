@@ -65,6 +65,13 @@ def own_lmdeploy() -> Iterator[Row]:
     yield _row("tests/oracle/rows/lmdeploy.jsonl", "lmdeploy, 14 releases 0.5.3 to 0.18.0", words)
 
 
+def own_tensorrt_llm() -> Iterator[Row]:
+    from tests.oracle import test_tensorrt_llm_rows as own
+
+    words = Counter("wrong" if own.differing(row) else "right" for row in own.ROWS)
+    yield _row("tests/oracle/rows/tensorrt_llm.jsonl", "tensorrt-llm, functions of its source as of 1.3", words)
+
+
 def own_llama_cpp() -> Iterator[Row]:
     from tests.oracle import test_llama_cpp_own_rows as own
 
@@ -116,6 +123,7 @@ SOURCES: tuple[Callable[[], Iterator[Row]], ...] = (
     vectors,
     own_rows,
     own_lmdeploy,
+    own_tensorrt_llm,
     own_llama_cpp,
     shared_vllm,
     shared_sglang,
@@ -169,7 +177,8 @@ _NOT = """## What is not covered
 | GPUs | receipts are of CPUs and one H200 ([measured](validation.md)): caches and transformers' classes, no other engine |
 | vLLM's rows | its CPU platform and its planner; a CUDA platform's own choices rest on reading its code and on logs |
 | a config without a maximum length | vLLM assumes 2,048 tokens, kvplan asks for one |
-| TensorRT-LLM, MLX-LM, ExLlamaV3 | no rows of their own code here; formulas read from the source, few logs or none |
+| MLX-LM, ExLlamaV3 | no rows of their own code here; formulas read from the source, few logs or none |
+| TensorRT-LLM | its rows are of functions that size pools; its dry run, storage and engines of `trtllm-build` were never run |
 | LMDeploy's TurboMind | its rows hold which models it takes and its settings; its pools are C++, read and worked by hand |
 | peers' other answers | weights, overheads and speeds are not compared: they have no question in common |
 

@@ -21,14 +21,14 @@ from kvplan.engines.common.protocol import ChosenBy, Settled
 from kvplan.engines.common.registries import Registry
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, resolve, served_in, wrong_number
 from kvplan.engines.lmdeploy.facts import FACTS
-from kvplan.engines.lmdeploy.registry import TURBOMIND
+from kvplan.engines.lmdeploy.registry import FIRST, TURBOMIND
 from kvplan.engines.lmdeploy.rules import RELEASES, LmdeployRules
 from kvplan.errors import UnsupportedError
 from kvplan.forms import Form
 from kvplan.tensors import ALL, Cache, CacheFormats, Lowered, distinct
 
 Backend = Literal["turbomind", "pytorch"]
-BY_TURBOMIND = Registry(TURBOMIND, RELEASES.versions)
+BY_TURBOMIND, BY_EITHER = Registry(TURBOMIND, RELEASES.versions), Registry(FIRST, RELEASES.versions)
 BLOCK = 64
 #: What quant_policy 4, 8, 16 and 17 store; 4 and 8 with a 16-bit scale and zero point per token and head.
 POLICIES = {"int4": "int4_per_token_head", "int8": "int8_per_token_head"}
@@ -271,6 +271,8 @@ def _misread(d: Deployment, model: Lowered) -> bool:
     """Whether releases to 0.6.4 take a head's width of other fields (configurations/default.py: hidden_size / heads), or Falcon's heads."""
     keys = {t.elems_per_state for x in distinct(model.layers) for c in x.caches for t in c.tensors if t.name == "k"}
     named, heads = d.model.architecture or "", query_heads(model)
+    if BY_EITHER.later(named, d.engine_version):  # refused for its class
+        return False
     return named == "FalconForCausalLM" or (not named.startswith("Gemma") and any(n * heads != d.model.hidden_size for n in keys))
 
 
