@@ -40,7 +40,7 @@ class LmdeployRules(NamedTuple):
     policies       PyTorch takes quant_policy; before, it goes on without
     prefill        max_prefill_token_num of the PyTorch engine under the server
     packed         PyTorch reads compressed-tensors of 4 bits in groups of 32
-    widths         of heads that TurboMind takes of the classes `wide`; empty: it does not ask
+    widths         of heads that TurboMind takes of some classes; empty: it does not ask; wide: those classes
     repeats        PyTorch repeats KV heads over ranks that they do not divide
     states         TurboMind runs gated delta nets; states_or_prefixes: not with prefix caching
     index_fp8      sparse latents kept as fp8_ds_mla whatever quant_policy says: `*` all, or of one architecture
@@ -53,7 +53,7 @@ class LmdeployRules(NamedTuple):
     dp_whole       PyTorch's data parallelism has one rank to each share of the requests
     fraction       cache_max_entry_count where it is not given; of_total: TurboMind takes it of the whole device, not of what is free
     block          tokens of TurboMind's blocks
-    batch          max_batch_size on any device; 0: by its name, as `batches` has them
+    batch          max_batch_size on any device; 0: by its name; batches: sizes by words of names
     text_only      both backends can leave a vision encoder out (language_model_only); before, PyTorch alone
     """
 
