@@ -58,6 +58,20 @@ def own_rows() -> Iterator[Row]:
     yield _row("tests/oracle/rows/sglang.jsonl", "sglang, 27 releases 0.4.6.post5 to 0.5.23", words)
 
 
+def own_lmdeploy() -> Iterator[Row]:
+    from tests.oracle import test_lmdeploy_rows as own
+
+    words = Counter("wrong" if own.differing(row) else "refused" if "error" in row else "right" for row in own.ROWS)
+    yield _row("tests/oracle/rows/lmdeploy.jsonl", "lmdeploy, 14 releases 0.5.3 to 0.18.0", words)
+
+
+def own_tensorrt_llm() -> Iterator[Row]:
+    from tests.oracle import test_tensorrt_llm_rows as own
+
+    words = Counter("wrong" if own.differing(row) else "right" for row in own.ROWS)
+    yield _row("tests/oracle/rows/tensorrt_llm.jsonl", "tensorrt-llm, functions of its source as of 1.3", words)
+
+
 def own_llama_cpp() -> Iterator[Row]:
     from tests.oracle import test_llama_cpp_own_rows as own
 
@@ -108,6 +122,8 @@ def shared_transformers() -> Iterator[Row]:
 SOURCES: tuple[Callable[[], Iterator[Row]], ...] = (
     vectors,
     own_rows,
+    own_lmdeploy,
+    own_tensorrt_llm,
     own_llama_cpp,
     shared_vllm,
     shared_sglang,
@@ -161,7 +177,9 @@ _NOT = """## What is not covered
 | GPUs | receipts are of CPUs and one H200 ([measured](validation.md)): caches and transformers' classes, no other engine |
 | vLLM's rows | its CPU platform and its planner; a CUDA platform's own choices rest on reading its code and on logs |
 | a config without a maximum length | vLLM assumes 2,048 tokens, kvplan asks for one |
-| TensorRT-LLM, LMDeploy, MLX-LM, ExLlamaV3 | no rows of their own code here; formulas read from the source, few logs or none |
+| MLX-LM, ExLlamaV3 | no rows of their own code here; formulas read from the source, few logs or none |
+| TensorRT-LLM | its rows are of functions that size pools; its dry run, storage and engines of `trtllm-build` were never run |
+| LMDeploy's TurboMind | its rows hold which models it takes and its settings; its pools are C++, read and worked by hand |
 | peers' other answers | weights, overheads and speeds are not compared: they have no question in common |
 
 What else kvplan does not model is in [its limits](limits.md#what-is-not-covered).

@@ -146,12 +146,12 @@ def test_attention_data_parallelism_keeps_a_state_for_its_dummy_under_v2() -> No
     ("asked", "v2", "states"),
     [
         ("1.3.0rc0", False, "apart"), ("1.3.0rc12.post1", False, "apart"), ("1.3.0rc18", False, "pool"), ("v1.3.0rc22", True, "pool"),
-        ("1.3.0", True, "pool"), (None, True, "pool"),
+        ("1.3.0", True, "pool"), ("1.4.0rc1", True, "pool"), (None, True, "pool"),
     ],
 )  # fmt: skip
 def test_candidates_have_their_own_rules(asked: str | None, v2: bool, states: str) -> None:
     version, rules, notes = find(asked)
-    assert (version, notes) == ("1.3.0", ())
+    assert (version, notes) == ("1.3.0" if asked and "1.3" in asked else "1.4.0", ())
     assert (bool(rules.v2), rules.states) == (v2, states)
 
 
@@ -222,3 +222,11 @@ def test_bytes_that_are_given_are_the_pools_own() -> None:
     found = plan(one_block(MLA, 61), 10 * GIB, V1, kv_dtype="fp8", context=4096, engine_version="1.3.0").capacity
     assert found is not None
     assert found.blocks == 10 * GIB // (61 * 576) // 32
+
+
+@pytest.mark.parametrize(("shares", "starts"), [("0.5,0.5", True), ("0.3,0.3,0.4", False)])
+def test_shares_are_as_many_as_the_windows(shares: str, starts: bool) -> None:
+    """calculate_max_num_blocks_for_vswa: assert len(window_size_shares) == len(window_size_to_layers)."""
+    told = {**V1, "max_attention_window": "128,131072", "window_size_shares": shares}
+    found = plan(gpt_oss(), 50 * GIB, told, engine_version="1.3.0", context=131072)
+    assert (found.starts, "must match number of window sizes" in (found.reason or "")) == (starts, not starts)

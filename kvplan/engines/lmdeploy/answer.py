@@ -45,7 +45,7 @@ def left(load: Load, pool: Pool, s: LmdeploySettings, *, bounded: bool = True) -
 
 def _unbounded(pool: Pool, s: LmdeploySettings) -> int:
     """Tokens that one session could have if session_len were no limit."""
-    return (pool.usable - 1) * s.block if s.backend == "pytorch" else pool.usable * s.block
+    return (pool.usable - 1) * s.block if s.backend == "pytorch" and s.rules.margin else pool.usable * s.block
 
 
 def request_bytes(pool: Pool, context: int) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvplan.engines.common.arguments import (
+    RELEASE,
     Answer,
     Arguments,
     Repository,
@@ -21,6 +22,7 @@ from kvplan.engines.common.arguments import (
 )
 from kvplan.engines.common.libraries import LOUD
 from kvplan.engines.common.options import read_speculative
+from kvplan.engines.common.releases import in_force
 from kvplan.engines.common.words import Finding, Given, refuse
 
 #: --quant-policy, by number and (from 0.14 on) by name, and the cache formats of a question.
@@ -100,7 +102,8 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     if "dtype" in question and question["dtype"].value == "auto":
         del question["dtype"]
     if one := given.get("@cache"):
-        if one.value >= 1 and one.value == int(one.value):
+        named = given.get("option:backend")
+        if one.value >= 1 and not (named and named.value == "pytorch"):
             question["engine_option.num_gpu_blocks"] = moved(one, int(one.value))
         elif 0 < one.value < 1:
             question["memory_fraction"] = one
@@ -109,8 +112,10 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     if (one := given.get("@blocks")) and one.value:
         question["engine_option.num_gpu_blocks"] = one
     if (one := given.get("@policy")) and str(one.value).lower() not in NONE:
-        stored = POLICIES.get(str(one.value).lower())
-        if stored:
+        stored, told = POLICIES.get(str(one.value).lower()), given.get(RELEASE)
+        if not str(one.value).isdigit() and told and in_force("", "0.14", told.value):  # a choice of numbers before
+            findings.append(refuse(f"{one.spelled}: invalid int value: {str(one.value)[:40]!r}", one.place))
+        elif stored:
             question["kv_dtype"] = moved(one, stored)
         else:
             findings.append(refuse(f"{one.spelled}: invalid quant_policy: {str(one.value)[:40]!r}", one.place))

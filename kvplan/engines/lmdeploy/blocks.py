@@ -54,10 +54,10 @@ def kept(layers: Sequence[Layer], tp: int, tokens: int, align: int) -> Kept:
     return Kept(block, paged, conv, tuple(states))
 
 
-def check_heads(layers: Sequence[Layer], tp: int) -> None:
-    """Raises Refusal for KV heads that the ranks neither divide nor repeat whole."""
+def check_heads(layers: Sequence[Layer], tp: int, *, repeats: bool = True) -> None:
+    """Raises Refusal for KV heads that the ranks neither divide nor, where they do, repeat whole."""
     for heads in {t.heads for x in dict.fromkeys(layers) for cache in x.caches for t in cache.tensors}:
-        if heads % tp and tp % heads:
+        if heads % tp and (tp % heads or not repeats):
             raise Refusal(f"AssertionError: num_heads: {heads}, world_size: {tp}")
 
 

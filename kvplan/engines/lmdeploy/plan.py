@@ -28,6 +28,8 @@ from kvplan.units import cdiv, show_bytes
 #: device free (a twentieth to a tenth in lmdeploy#2731, #4249, #4558; a quarter of old 22 GB cards in #1298 and #2127).
 GROWTH = ("lmdeploy#2731, #4249, #4558", 0.15)
 _PYTORCH_FORMATS = frozenset({"plain", "awq", "fp8", "int"})
+#: Of compressed-tensors: FP8 with a scale per channel is never read, 4 bits in groups of 32 from 0.17 on (pytorch/config.py).
+_COMPRESSED, _PACKED = "fp8_channel", "int4_g32"
 _SOURCE = {
     "blocks": "lmdeploy src/turbomind/models/llama/BlockManager.cc",
     "objects": "lmdeploy src/turbomind/memory",
@@ -78,13 +80,15 @@ class Plan:
             raise Refusal("Prefix caching is unsupported when linear attention is present", sure=RULE)
         if s.fraction >= 1:
             raise Refusal("invalid cache_max_entry_count", sure=RULE)
-        loaded = {weight_scheme(canonical_weight(name)) for name in weight_formats(self.d).values()} - _PYTORCH_FORMATS
-        if s.backend == "pytorch" and loaded:
-            raise Refusal(f"Unsupported quant method: {', '.join(sorted(loaded))}", sure=RULE)
+        named = {canonical_weight(name) for name in weight_formats(self.d).values()}
+        loaded = {weight_scheme(name) for name in named} - _PYTORCH_FORMATS
+        packed = named & ({_COMPRESSED} if s.rules.packed else {_COMPRESSED, _PACKED})
+        if s.backend == "pytorch" and (loaded or packed):
+            raise Refusal(f"Unsupported quant method: {', '.join(sorted(loaded)) or 'compressed-tensors'}", sure=RULE)
         heads, tp = query_heads(self.model), s.layout.attn_tp
         if heads > 1 and heads % tp:
             raise Refusal(f"assert head_num % attn_tp_size == 0 ({heads} query heads over {tp} ranks)", sure=RULE)
-        check_heads(self.model.layers, tp)
+        check_heads(self.model.layers, tp, repeats=s.rules.repeats or s.backend == "turbomind")
 
     def outcome(self) -> Outcome:
         """The pool from the bytes given, or from the device's budget; without either only the weights."""

@@ -90,8 +90,9 @@ def pytorch_pool(n_bytes: int, kept: Kept, s: LmdeploySettings) -> Pool:
         raise Refusal("No enough gpu memory for kv cache.")
     usable = blocks - s.rules.reserved
     slots, slot = state_slots(kept, s), state_slot(kept)
-    most = min(max((usable - 1) * s.block, 0), s.session_len)
-    return Pool(kept, s.block, blocks, usable, most, blocks * kept.block + slots * slot, slots, slot)
+    less = s.block if s.rules.margin else 0
+    most = min(usable * s.block, s.session_len) - less if s.rules.margin != "blocks" else min(usable * s.block - less, s.session_len)
+    return Pool(kept, s.block, blocks, usable, max(most, 0), blocks * kept.block + slots * slot, slots, slot)
 
 
 def state_slots(kept: Kept, s: LmdeploySettings) -> int:
@@ -108,7 +109,7 @@ def runtime(free: int, block: int, vocab: int, s: LmdeploySettings) -> tuple[int
     """PyTorch: bytes kept for logits, scores, and the max_prefill_token_num that leaves 16 blocks (_get_runtime_size). Raises Refusal."""
     prefill, reserve = s.max_prefill, 0
     while prefill > 0:
-        reserve = (prefill + s.max_batch * 2) * vocab * 2 + s.score_mib * MIB
+        reserve = prefill * vocab * 7 if s.rules.seven else (prefill + s.max_batch * 2) * vocab * 2 + s.score_mib * MIB
         blocks = int((free - reserve) * s.fraction) // block if block else 16
         if s.rules.asks_early and blocks <= s.rules.refused_blocks:
             raise Refusal("No enough gpu memory for kv cache.")

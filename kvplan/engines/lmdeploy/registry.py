@@ -49,3 +49,17 @@ FIRST: dict[str, str] = {
     "0.17.0": "Eagle3DeepseekV2ForCausalLM KimiK25ForConditionalGeneration Kimi_K25ForConditionalGeneration",
     "0.18.0": "DFlashDraftModel DeepseekV32MTPModel",
 }
+#: Classes by the first release whose TurboMind has them, where the PyTorch engine may have them before (SUPPORTED_ARCHS at the tags).
+TURBOMIND: dict[str, str] = {
+    "0.4.0": "InternLMXComposer2ForCausalLM InternVLChatModel",
+    "0.5.0": "LlavaMistralForCausalLM MiniCPMV",
+    "0.5.2": "ChatGLMForConditionalGeneration",
+    "0.6.3": "LlavaForConditionalGeneration MolmoForCausalLM Qwen2MoeForCausalLM",
+    "0.6.4": "DeepseekV2ForCausalLM",
+    "0.7.0": "InternLM3ForCausalLM",
+    "0.7.3": "Qwen3ForCausalLM Qwen3MoeForCausalLM",
+    "0.9.0": "InternVLForConditionalGeneration",
+    "0.9.2": "InternS1ForConditionalGeneration Qwen2VLForConditionalGeneration Qwen2_5_VLForConditionalGeneration",
+    "0.10.0": "GptOssForCausalLM",
+    "0.12.2": "Glm4MoeLiteForCausalLM Qwen3_5ForConditionalGeneration Qwen3_5MoeForConditionalGeneration",
+}

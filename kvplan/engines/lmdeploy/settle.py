@@ -14,18 +14,22 @@ from kvplan.dtypes import canonical
 from kvplan.engines.common import lora
 from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.drafters import both_kept, drafter, unknown, without_weights
+from kvplan.engines.common.lines import query_heads
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, read_lora, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Settled
+from kvplan.engines.common.registries import Registry
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, resolve, served_in, wrong_number
 from kvplan.engines.lmdeploy.facts import FACTS
-from kvplan.engines.lmdeploy.rules import MAX_BATCH, RELEASES, LmdeployRules
+from kvplan.engines.lmdeploy.registry import FIRST, TURBOMIND
+from kvplan.engines.lmdeploy.rules import RELEASES, LmdeployRules
 from kvplan.errors import UnsupportedError
 from kvplan.forms import Form
 from kvplan.tensors import ALL, Cache, CacheFormats, Lowered, distinct
 
 Backend = Literal["turbomind", "pytorch"]
-BLOCK, PREFILL = 64, 8192
+BY_TURBOMIND, BY_EITHER = Registry(TURBOMIND, RELEASES.versions), Registry(FIRST, RELEASES.versions)
+BLOCK = 64
 #: What quant_policy 4, 8, 16 and 17 store; 4 and 8 with a 16-bit scale and zero point per token and head.
 POLICIES = {"int4": "int4_per_token_head", "int8": "int8_per_token_head"}
 TURBO = "turbo_quant"
@@ -78,9 +82,9 @@ def settle(d: Deployment) -> Settled:
     options, dtype = Options(d), compute_type(d)
     version, rules, notes = RELEASES.find(d.engine_version)
     d, about_dtype = served_in(d, dtype, FACTS.title)
-    backend, why = read_backend(d, options, rules)
-    layout, misdealt = read_layout(d, backend, rules)
     plain, _ = lowered_or_plain(d, cache_formats(replace(d, kv_dtype=None)))
+    backend, why = read_backend(d, options, rules, plain)
+    layout, misdealt = read_layout(d, backend, rules)
     forms = {cache.form for layer in distinct(plain.layers) for cache in layer.caches}
     check_forms(d, backend, rules, forms, plain)
     block, flash, about_blocks = _block(d, options, backend, plain, forms, rules.block)
@@ -88,8 +92,8 @@ def settle(d: Deployment) -> Settled:
         "engine": (FACTS.name, "kvplan"),
         "n_devices": (layout.n_devices, "kvplan"),
         "max_model_len": (d.context or d.model.max_context, "you" if d.context else "model"),
-        "max_num_seqs": (rules.batch or default_batch(d), "engine default"),
-        "max_num_batched_tokens": (PREFILL, "engine default"),
+        "max_num_seqs": (rules.batch or default_batch(d, rules), "engine default"),
+        "max_num_batched_tokens": (rules.prefill, "engine default"),
         "memory_fraction": (rules.fraction, "engine default"),
     }
     stored, unstored = formats(d, rules, backend, forms, options)
@@ -100,6 +104,7 @@ def settle(d: Deployment) -> Settled:
         *about_dtype,
         *why,
         *_ranks(d, backend, rules),
+        *_deaf(d, backend, rules),
         *about_blocks,
         *_windows(plain),
         *_prefixes(options, rules, backend, forms),
@@ -119,7 +124,7 @@ def settle(d: Deployment) -> Settled:
         flash=flash,
         session_len=question.max_model_len or question.context or 1,
         max_batch=question.max_num_seqs or 1,
-        max_prefill=question.max_num_batched_tokens or PREFILL,
+        max_prefill=question.max_num_batched_tokens or rules.prefill,
         fraction=question.memory_fraction or rules.fraction,
         asked_blocks=options.count("num_gpu_blocks"),
         state_budget=options.count("prefix_cache_state_budget", 0) or 0,
@@ -129,7 +134,8 @@ def settle(d: Deployment) -> Settled:
         or unstored
         or misdealt
         or _refused_blocks(backend, rules, block, options.count("num_gpu_blocks"))
-        or _sparse(d, forms),
+        or _sparse(d, forms)
+        or _unflashed(d, options, forms),
     )
     model, misfit = lowered_or_plain(question, stored, cast=True)
     drafted = drafter(question, model, stored) if backend == "pytorch" else None
@@ -169,16 +175,25 @@ def _dtype(asked: str) -> str:
     return "" if asked in ("f16", "bf16") else f"argument --dtype: invalid choice: {asked!r} (choose from 'auto', 'float16', 'bfloat16')"
 
 
-def read_backend(d: Deployment, options: Options, rules: LmdeployRules) -> tuple[Backend, tuple[str, ...]]:
+def read_backend(d: Deployment, options: Options, rules: LmdeployRules, model: Lowered) -> tuple[Backend, tuple[str, ...]]:
     """PyTorch where it is asked for, else TurboMind for the architectures that it supports (autoget_backend), and what is said of it."""
     asked = options.text("backend", ("turbomind", "pytorch"))
     if asked == "pytorch":
         return "pytorch", ()
-    if d.model.architecture in rules.turbomind or (asked and d.model.architecture is None):
+    if supported(d, rules, model) or (asked and d.model.architecture is None):
         return "turbomind", ()
     if d.model.architecture is None:
         return "pytorch", ("the model's architecture is not known: the PyTorch engine is taken (engine_option backend)",)
     return "pytorch", (f"Fallback to pytorch engine because '{d.model.architecture}' not supported by turbomind engine.",)
+
+
+def supported(d: Deployment, rules: LmdeployRules, model: Lowered) -> bool:
+    """Whether TurboMind of that release has the model's class, and of some classes heads of that width (is_supported)."""
+    named = d.model.architecture
+    if named not in rules.turbomind or BY_TURBOMIND.later(named, d.engine_version):
+        return False
+    widths = {t.elems_per_state for x in distinct(model.layers) for c in x.caches for t in c.tensors if t.name == "k"}
+    return not rules.widths or named not in rules.wide or widths <= set(rules.widths)
 
 
 def read_layout(d: Deployment, backend: Backend, rules: LmdeployRules) -> tuple[LmdeployLayout, str]:
@@ -196,14 +211,16 @@ def read_layout(d: Deployment, backend: Backend, rules: LmdeployRules) -> tuple[
             refused = f"no valid parallel config: dp={dp}, tp={tp}, ep={ep}, cp=1"
         layout = LmdeployLayout(tp, tp, 1 if refused or not rules.deals_experts else ep, dp, tp * dp)
     else:
-        world = ep if ep > 1 else tp
+        world = max(tp, ep) if rules.dp_whole else ep if ep > 1 else tp
         dp = dp if world > 1 else 1
+        if rules.dp_whole and (dp not in (1, world) or tp not in (1, world) or ep not in (1, world)):
+            raise UnsupportedError(f"dp: data parallelism of this release is modelled with one rank to each share, dp {world}, not {dp}")
         if world % dp:
             refused = f"world_size {world}, dp {dp}"
         elif world % tp:
             refused = f"world_size {world}, mlp_tp {tp}"
-        elif rules.dp_whole and dp not in (1, world):
-            raise UnsupportedError(f"dp: data parallelism of this release is modelled with one rank to each share, dp {world}, not {dp}")
+        elif tp > 1 and tp % (world // dp):
+            refused = f"mlp_tp {tp}, attn_tp {world // dp}"
         layout = LmdeployLayout(world, world, 1, 1, world) if refused else LmdeployLayout(world // dp, tp, ep, dp, world)
     if d.n_devices not in (None, layout.n_devices):
         raise wrong_number("these parallel sizes need", layout.n_devices, d.n_devices)
@@ -220,10 +237,16 @@ def _ranks(d: Deployment, backend: Backend, rules: LmdeployRules) -> tuple[str, 
     return ("Data parallelism is enabled but tensor parallelism and expert parallelism are not enabled. Setting dp=1.",)
 
 
-def default_batch(d: Deployment) -> int:
+def _deaf(d: Deployment, backend: Backend, rules: LmdeployRules) -> tuple[str, ...]:
+    """What the server of this release does not hand to the PyTorch engine."""
+    given = d.kv_dtype not in (None, "auto") and backend == "pytorch" and not rules.policies
+    return ("kv_dtype: the PyTorch engine of this release is given no quant_policy and keeps the model's type",) if given else ()
+
+
+def default_batch(d: Deployment, rules: LmdeployRules) -> int:
     """max_batch_size by the device's name."""
     name = d.device.name.lower() if d.device else ""
-    return next((size for word, size in MAX_BATCH.items() if word in name), 128)
+    return next((size for word, size in rules.batches if word in name), 128)
 
 
 def check_forms(d: Deployment, backend: Backend, rules: LmdeployRules, forms: set[Form], model: Lowered) -> None:
@@ -237,9 +260,20 @@ def check_forms(d: Deployment, backend: Backend, rules: LmdeployRules, forms: se
         raise UnsupportedError(f"{where}: indexers are not supported in this release")
     if "gated-delta-net" in forms and not (rules.states if backend == "turbomind" else rules.spare_states is not None):
         raise UnsupportedError(f"{where}: gated delta nets are not supported in this release")
+    if backend == "pytorch" and not rules.repeats and _misread(d, model):
+        raise UnsupportedError(f"{where}: this release sizes the cache of {d.model.architecture} by other heads than it has")
     widths = {t.elems_per_state for x in distinct(model.layers) for c in x.caches for t in c.tensors if t.name == "latent"}
     if backend == "turbomind" and widths - {576}:
         raise UnsupportedError(f"{where}: latents of {max(widths)} elements are not modelled; it shares K and V for 576 only")
+
+
+def _misread(d: Deployment, model: Lowered) -> bool:
+    """Whether releases to 0.6.4 take a head's width of other fields (configurations/default.py: hidden_size / heads), or Falcon's heads."""
+    keys = {t.elems_per_state for x in distinct(model.layers) for c in x.caches for t in c.tensors if t.name == "k"}
+    named, heads = d.model.architecture or "", query_heads(model)
+    if BY_EITHER.later(named, d.engine_version):  # refused for its class
+        return False
+    return named == "FalconForCausalLM" or (not named.startswith("Gemma") and any(n * heads != d.model.hidden_size for n in keys))
 
 
 def formats(d: Deployment, rules: LmdeployRules, backend: Backend, forms: set[Form], options: Options) -> tuple[CacheFormats, str]:
@@ -251,6 +285,8 @@ def formats(d: Deployment, rules: LmdeployRules, backend: Backend, forms: set[Fo
         if not rules.turbo:
             return found, f"invalid quant_policy ({TURBO!r})"
         raise UnsupportedError(f"lmdeploy ({backend}): quant_policy 42, TurboQuant, is not modelled (int4 takes no less than it)")
+    if backend == "pytorch" and not rules.policies:  # cli/serve.py hands it to TurboMind alone
+        asked = "auto"
     policy = POLICIES.get(asked, asked)
     policy = policy if policy == "auto" else canonical(policy, "KV cache format")
     takes = (*POLICIES, *(_FP8 if backend == "pytorch" and rules.fp8 else ()))
@@ -288,6 +324,18 @@ def as_kept(cache: Cache, state: str) -> Cache:
     return replace(cache, tensors=tuple(tensors))
 
 
+def _flash_mla(d: Deployment, options: Options) -> bool:
+    """Whether flash_mla is there (configurations/utils.py, flash_mla_available): taken to be from Hopper on, and where no card is named."""
+    unsaid = d.device is None or not d.device.compute_capability
+    return options.flag("flash_mla", unsaid or (capability(d) or 0) >= 90)
+
+
+def _unflashed(d: Deployment, options: Options, forms: set[Form]) -> str:
+    """LMDeploy's words where an indexer's attention has no kernel (configurations/deepseek_v32.py); empty: it has one."""
+    missing = "latent+index" in forms and not _flash_mla(d, options)
+    return "DeepSeek-V3.2 requires flash_mla to be available." if missing else ""
+
+
 def _block(
     d: Deployment, options: Options, backend: Backend, model: Lowered, forms: set[Form], default: int
 ) -> tuple[int, bool, tuple[str, ...]]:
@@ -297,8 +345,7 @@ def _block(
     """
     block = d.block_size or (default if backend == "turbomind" else BLOCK)
     wide = any(t.elems_per_state >= _WIDE for x in distinct(model.layers) for c in x.caches for t in c.tensors if t.name in ("k", "latent"))
-    unsaid = d.device is None or not d.device.compute_capability
-    installed = options.flag("flash_mla", unsaid or (capability(d) or 0) >= 90)
+    installed = _flash_mla(d, options)
     if backend == "turbomind" or not wide:
         return block, False, ()
     latent = bool(forms & {"latent", "latent+index"})
@@ -311,7 +358,7 @@ def _block(
 
 def _refused_blocks(backend: Backend, rules: LmdeployRules, block: int, asked: int | None) -> str:
     """What PytorchEngineConfig asserts of a block, and TurboMind's words to a count of blocks where it takes a ratio; empty: neither."""
-    if backend == "pytorch" and (block < 16 or block & (block - 1)):
+    if backend == "pytorch" and rules.powers and (block < 16 or block & (block - 1)):
         return f"kernel_block_size must be >= 16 and a power of 2, but got {block}"
     if asked is not None and backend == "turbomind" and rules.pool == "objects":
         return "object-cache path no longer accepts cache_max_block_count as a block count"

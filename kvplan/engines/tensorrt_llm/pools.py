@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan.engines.common.lines import Refusal
+from kvplan.engines.common.protocol import RULE
 from kvplan.engines.tensorrt_llm.cells import LayerCache
 from kvplan.units import LARGEST, cdiv, longest, round_up
 
@@ -100,16 +101,51 @@ def v1(n_bytes: int, layers: Sequence[LayerCache], windows: Sequence[int], k: Tr
     if state and not k.apart:
         return _v1_states(n_bytes, layers, state, k)
     kept = [(x, w) for x, w in zip(layers, windows, strict=True) if x.token]
-    tokens = {window: sum(x.token for x, w in kept if w == window) for window in sorted({w for _, w in kept})}
+    tokens = _of_windows(kept)
+    whole = max(tokens, default=0) >= k.max_seq_len
+    if len(tokens) > 1 and k.dry_run:
+        held = _shrunk(n_bytes, tokens, k)
+        kept = [(x, held[w]) for x, w in kept]
+        tokens = _of_windows(kept)
+        _check_shares(len(tokens), k)
     counts = _v1_windows(n_bytes, tokens, k) if len(tokens) > 1 else {w: _v1_blocks(n_bytes, token, k) for w, token in tokens.items()}
     pools = [
-        TrtPool(w if w < k.max_seq_len else 0, sum(1 for _, at in kept if at == w), tokens[w], counts[w] * k.block, counts[w])
+        TrtPool(0 if whole and w == max(tokens) else w, sum(1 for _, at in kept if at == w), tokens[w], counts[w] * k.block, counts[w])
         for w in reversed(tokens)
     ]
     if not kept:
         pools = list(nothing_kept(k).pools)
     _check(pools)
     return TrtPools(False, tuple(pools), k.max_batch if state else 0, state, 0, n_bytes, apart=bool(state))
+
+
+def _check_shares(n_windows: int, k: TrtPoolSettings) -> None:
+    """Raises Refusal for shares of another number of windows, or that floats do not add up to 1 (from 1.3 on)."""
+    if k.shares and len(k.shares) != n_windows:
+        raise Refusal("Number of shares in TRTLLM_WINDOW_SIZE_SHARES must match number of window sizes", sure=RULE)
+    if k.shares and not k.up[1] and sum(k.shares) != 1.0:
+        raise Refusal("Sum of shares in TRTLLM_WINDOW_SIZE_SHARES must be 1.0", sure=RULE)
+
+
+def _of_windows(kept: Sequence[tuple[LayerCache, int]]) -> dict[int, int]:
+    """Bytes of a token in the layers of each window, smallest window first."""
+    return {window: sum(x.token for x, w in kept if w == window) for window in sorted({w for _, w in kept})}
+
+
+def _shrunk(n_bytes: int, tokens: dict[int, int], k: TrtPoolSettings) -> dict[int, int]:
+    """Each window, as it is where one sequence fits in all of them, else cut to what is left (adjust_window_sizes_for_vswa)."""
+    if sum(window * token for window, token in tokens.items()) < n_bytes:
+        return {window: window for window in tokens}
+    found: dict[int, int] = {}
+    left, held, before, rest = n_bytes, 0, 0, sum(tokens.values())
+    for window, token in tokens.items():
+        if left > 0:
+            more = min(left // rest, window - before)
+            left, held = (left - more * rest, held + more) if held + more >= window else (0, held + more)
+            if k.max_tokens is not None and held >= k.max_tokens:
+                left, held = 0, k.max_tokens
+        found[window], before, rest = held, window, rest - token
+    return found
 
 
 def _v1_blocks(n_bytes: int, token: int, k: TrtPoolSettings) -> int:
@@ -210,7 +246,8 @@ def _v2_tokens(quota: int, s: _Sizes, k: TrtPoolSettings) -> int:
 
 
 def _slots(tokens: int, k: TrtPoolSettings) -> int:
-    snapshots = tokens // k.snapshot if k.snapshot and k.reuse else 0
+    """State slots of V2; no request reaches a snapshot that is further than the longest (_mamba_regular_snapshot_interval)."""
+    snapshots = tokens // k.snapshot if k.reuse and 0 < k.snapshot <= k.max_seq_len else 0
     return k.max_batch * k.pp + k.spare + snapshots
 
 

@@ -27,6 +27,7 @@ nvfp4     resource_manager.py, get_cache_size_per_token, by which the budget bec
 states    _torch/pyexecutor/mamba_cache_manager.py: tensors of their own for max_batch_size requests, and no block reuse (it asserts so);
           in the pool under CppMambaHybridCacheManager (#12896, of April 2026, builds on it: 1.3.0rc13) and V2
 v2        by preference of the model's class from #15823 on (July 2026; 1.3.0rc18 is of 11 June); a plain bool, false, before
+1.4        KvCacheConfig on the pages of 1.4.0rc4 (fraction 0.9, reuse on, V2 by preference); copies of autumn 2026 size pools alike
 workspace  get_mla_context_workspace_reserve of _util.py in copies of summer 2026, and in none before; taken to be there from 1.3.0rc19 on
 """
 
@@ -78,7 +79,8 @@ class TrtRules(NamedTuple):
 PREFER_V2 = frozenset({
     "NemotronHForCausalLM", "Qwen3NextForCausalLM", "DeepseekV4ForCausalLM", "GptOssForCausalLM", "Gemma3ForCausalLM",
     "Gemma3ForConditionalGeneration", "Gemma4ForCausalLM", "Gemma4ForConditionalGeneration", "LlamaForCausalLM",
-    "Llama4ForConditionalGeneration", "Llama4ForCausalLM",
+    "Llama4ForConditionalGeneration", "Llama4ForCausalLM", "Glm5NextForCausalLM", "Glm5NextForConditionalGeneration", "Qwen4ExpForCausalLM",
+    "Qwen4ExpForConditionalGeneration", "DeepseekV41ForCausalLM", "DeepseekV41ForConditionalGeneration",
 })  # fmt: skip
 SNAPSHOT = 256  # mamba_state_cache_interval where Python's KvCacheConfig had it by default
 
@@ -96,6 +98,7 @@ RELEASES = Releases("tensorrt-llm", cumulative(_FIRST, (
     ("1.1.0", {"transformers": "4.56.0"}),
     ("1.2.0", {"rounding": "down", "shares": "equal", "nvfp4_counted": None, "transformers": "4.57.3"}),
     ("1.3.0", {"v2": PREFER_V2, "states": "pool", "windows": "down", "workspace": True, "transformers": ""}),
+    ("1.4.0", {}),
 )))  # fmt: skip
 VERSIONS = RELEASES.versions
 

@@ -84,8 +84,8 @@ def test_which_manager(architecture: str, version: str, v2: bool) -> None:
 def test_defaults() -> None:
     question = ENGINE.settle(Deployment(model=MODELS["full"])).question
     assert (question.max_num_seqs, question.max_num_batched_tokens, question.block_size, question.memory_fraction) == (2048, 8192, 32, 0.9)
-    assert question.engine_version == "1.3.0"
-    later = ENGINE.settle(Deployment(model=MODELS["full"], engine_version="1.4.0rc2"))
+    assert question.engine_version == "1.4.0"
+    later = ENGINE.settle(Deployment(model=MODELS["full"], engine_version="1.5.0rc2"))
     assert "nearest known" in later.notes[0]
 
 
