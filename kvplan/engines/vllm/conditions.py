@@ -285,6 +285,8 @@ def backend(settled: Settled) -> Values:
         return None
     if latent is not (name in LATENT_BACKENDS):
         return {"backend": name, "reason": "MLA not supported" if latent else "non-MLA not supported"}
+    if latent and _indexed(settled) and _asked(settled) >= release("0.13"):
+        return {"backend": name, "reason": "sparse not supported"}
     if has and majors and has // 10 not in majors:
         return {"backend": name, "reason": "compute capability not supported"}
     return None
@@ -300,10 +302,20 @@ def backend_block(settled: Settled) -> Values:
     return {"backend": s.backend, "reason": "block_size not supported"} if refused else None
 
 
+def _indexed(settled: Settled) -> bool:
+    return any(
+        cache.form in ("latent+index", "latent+pooled-index") for layer in settings_of(settled).served.layers for cache in layer.caches
+    )
+
+
 def odd_block(settled: Settled) -> Values:
-    """A block that no backend of NVIDIA's GPUs takes where none is named: FlexAttention, which took any, wants 16 too from 0.22 on."""
+    """A block that no backend of NVIDIA's GPUs takes where none is named: FlexAttention, which took any, wants 16 too from 0.22 on.
+
+    Kernels of sparse latents take 64 alone, and FlashInfer's on 10.x also 32 (v1/attention/backends/mla/*sparse*.py).
+    """
     s, asked, device = settings_of(settled), settled.question.block_size, settled.question.device
-    if not asked or asked % DEFAULT_BLOCK == 0 or s.backend in BACKENDS or not _on_gpu(settled) or (device and device.vendor != "nvidia"):
+    least = (32 if (on.capability(settled.question) or 0) // 10 == 10 else 64) if _indexed(settled) else DEFAULT_BLOCK
+    if not asked or asked % least == 0 or s.backend in BACKENDS or not _on_gpu(settled) or (device and device.vendor != "nvidia"):
         return None
     attends = any(cache.form in ATTENTION - {"compressed"} for layer in s.served.layers for cache in layer.caches)
     return {"size": asked} if attends and (on.latent(settled) or _asked(settled) >= release("0.22")) else None

@@ -8,7 +8,18 @@ from __future__ import annotations
 from functools import partial
 
 from kvplan.engines.common.stops import Move, Stop
-from kvplan.engines.vllm import captures, context_parallel, drafting, layer_conditions, no_v1, overrides, registered, selection, windows
+from kvplan.engines.vllm import (
+    captures,
+    context_parallel,
+    drafting,
+    layer_conditions,
+    no_v1,
+    overrides,
+    registered,
+    selection,
+    state_blocks,
+    windows,
+)
 from kvplan.engines.vllm import conditions as when
 from kvplan.engines.vllm import exchange_conditions as over
 
@@ -160,6 +171,7 @@ CHECKS: tuple[Stop, ...] = (
         (Move("option:enable_chunked_prefill", "true"), Move("option:enable_prefix_caching", "false")),
         "model_executor/models/config.py MambaModelConfig", since="0.15", when=when.whole_states,
     ),
+    *state_blocks.CHECKS,
     Stop(
         "stages", "No model architectures are specified", "the text model is built without its class's name, which stages ask for",
         (Move("pp", "1, with a larger tp"), Move("engine_version", "0.30")), _VERIFY, since="0.17", before="0.30", when=when.unnamed,
@@ -256,7 +268,7 @@ CHECKS: tuple[Stop, ...] = (
     ),
     Stop(
         "block size", "No valid attention backend found for cuda with AttentionSelectorConfig(...block_size={size},",
-        "no attention kernel takes blocks of {size} tokens", (Move("block_size", "a multiple of 16"),),
+        "no attention kernel takes blocks of {size} tokens", (Move("block_size", "a multiple of 16, of 64 for sparse latents"),),
         "platforms/cuda.py get_attn_backend_cls, v1/attention/backend.py supports_block_size (FlexAttention took any before)",
         since="0.18", when=when.odd_block, loading=True,
     ),
