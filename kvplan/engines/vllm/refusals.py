@@ -289,7 +289,7 @@ CHECKS: tuple[Stop, ...] = (
         "FP8 cache and Triton", "type fp8e4nv not supported in this architecture.",
         "the attention kernels that run on this GPU read an FP8 cache from compute capability 8.9 on",
         (Move("kv_dtype", "auto"), _OTHER_GPU), "v1/attention/backends/triton_attn.py; vllm-project/vllm issue 26431, pull request 45829",
-        since="0.12", before="0.32", when=when.triton_e4m3, loading=True,
+        since="0.12", before="0.24", when=when.triton_e4m3, loading=True,
     ),
     Stop(
         "FP8 cache and Triton",
@@ -297,7 +297,7 @@ CHECKS: tuple[Stop, ...] = (
         "requires SM89+. Re-run with --kv-cache-dtype {other:w}.",
         "the attention kernels that run on this GPU read an FP8 cache from compute capability 8.9 on, and it has {has}",
         (Move("kv_dtype", "auto"), _OTHER_GPU), "v1/attention/backends/triton_attn.py; flashinfer.py and flash_attn.py need 8.0",
-        since="0.32", when=when.triton_fp8, loading=True,
+        since="0.24", when=selection.triton_fp8, loading=True,
     ),
     Stop(
         "NVFP4 cache", "No valid attention backend found for {gpu:t}", "an NVFP4 cache needs compute capability 8.0",
