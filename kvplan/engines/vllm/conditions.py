@@ -318,7 +318,8 @@ def odd_block(settled: Settled) -> Values:
     if not asked or asked % least == 0 or s.backend in BACKENDS or not _on_gpu(settled) or (device and device.vendor != "nvidia"):
         return None
     attends = any(cache.form in ATTENTION - {"compressed"} for layer in s.served.layers for cache in layer.caches)
-    return {"size": asked} if attends and (on.latent(settled) or _asked(settled) >= release("0.22")) else None
+    flexible = not on.latent(settled) and _asked(settled) < release("0.22") and s.formats.k in ("f16", "bf16", "f32")
+    return {"size": asked} if attends and not flexible else None
 
 
 def no_experts(settled: Settled) -> Values:

@@ -137,10 +137,13 @@ def _fits(one: Taker, s: VllmSettings, settled: Settled, kind: str, at: int) -> 
 def no_backend(settled: Settled) -> Values:
     """Where none is named and none of them takes the cache, on a GPU that is known."""
     s, at, device = settings_of(settled), on.capability(settled.question), settled.question.device
-    kind = _kind(s)
+    encoder = pools(settled.question.model)
+    kind = "plain" if encoder and s.since(ENCODERS_SINCE) else _kind(s)
     if not at or s.backend or not kind or s.platform != "cuda" or device is None or device.vendor != "nvidia" or not s.since(FIRST):
         return None
-    if not (settled.question.kv_dtype == GAUDI and s.since(GAUDI_SINCE)) and any(_fits(one, s, settled, kind, at) for one in TAKERS):
+    if not (settled.question.kv_dtype == GAUDI and s.since(GAUDI_SINCE)) and any(
+        _fits(one, s, settled, kind, at) for one in TAKERS if not encoder or one.name in ENCODERS
+    ):
         return None
     asked = settled.question.kv_dtype if "kv_dtype" not in settled.chosen_by else "auto"
     return {"cache": asked or "auto", "why": f"{kind} attention with a cache of {s.formats.k} on compute capability {on.version_of(at)}"}
