@@ -351,6 +351,16 @@ def triton_e4m3(settled: Settled) -> Values:
     return triton_fp8(settled, 75) if settings_of(settled).formats.k == "fp8_e4m3" else None
 
 
+def e5m2_checkpoint(settled: Settled) -> Values:
+    """FP8 weights whose method has scales of a cache, too: of blocks, made while loading, and of channels up to 0.23."""
+    d, own = settled.question, checkpoint_format(settled.question)
+    weights = d.weight_dtype or own
+    scaled = (
+        weights.startswith("fp8_block") or (weights == "fp8" != own) or (weights == "fp8_channel" and _asked(settled) < release("0.24"))
+    )
+    return {} if scaled and _on_gpu(settled) and settings_of(settled).formats.k == "fp8_e5m2" else None
+
+
 def nvfp4_cache(settled: Settled) -> Values:
     d, has = settled.question, on.capability(settled.question)
     old = has is not None and has < 80 and _on_gpu(settled) and settings_of(settled).formats.k.startswith("nvfp4")

@@ -300,6 +300,11 @@ CHECKS: tuple[Stop, ...] = (
         since="0.24", when=selection.triton_fp8, loading=True,
     ),
     Stop(
+        "FP8 cache of another kind", "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.",
+        "FP8 weights come with scales of an e4m3 cache", (Move("kv_dtype", "fp8"),),
+        "attention/layer.py; from 0.17 on layers/attention/attention.py", since="0.10", when=when.e5m2_checkpoint, loading=True,
+    ),
+    Stop(
         "NVFP4 cache", "No valid attention backend found for {gpu:t}", "an NVFP4 cache needs compute capability 8.0",
         (Move("kv_dtype", "auto"), _OTHER_GPU), "platforms/cuda.py get_attn_backend_cls; v1/attention/backends/flashinfer.py",
         since="0.32", near=("kv_cache_dtype=nvfp4",), when=when.nvfp4_cache, loading=True,
