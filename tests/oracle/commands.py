@@ -25,7 +25,7 @@ def planned(table: Arguments, option: str, row: dict[str, Any], release: str, kv
     options = {name.partition(".")[2]: asked.pop(name) for name in list(asked) if name.startswith("engine_option.")}
     model = find_model(row["model"])
     if asked.get("kv_dtype") is None and model.kv_dtype and plain:
-        asked["kv_dtype"] = "bf16"
+        asked["kv_dtype"] = asked.get("dtype", "bf16")
     written = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()}
     try:
         return conftest.planned(model, engine=table.name, engine_version=release, device=row["device"], engine_option=written, **asked)

@@ -285,6 +285,8 @@ def backend(settled: Settled) -> Values:
         return None
     if latent is not (name in LATENT_BACKENDS):
         return {"backend": name, "reason": "MLA not supported" if latent else "non-MLA not supported"}
+    if latent and _indexed(settled) and _asked(settled) >= release("0.13"):
+        return {"backend": name, "reason": "sparse not supported"}
     if has and majors and has // 10 not in majors:
         return {"backend": name, "reason": "compute capability not supported"}
     return None
@@ -300,13 +302,24 @@ def backend_block(settled: Settled) -> Values:
     return {"backend": s.backend, "reason": "block_size not supported"} if refused else None
 
 
+def _indexed(settled: Settled) -> bool:
+    return any(
+        cache.form in ("latent+index", "latent+pooled-index") for layer in settings_of(settled).served.layers for cache in layer.caches
+    )
+
+
 def odd_block(settled: Settled) -> Values:
-    """A block that no backend of NVIDIA's GPUs takes where none is named: FlexAttention, which took any, wants 16 too from 0.22 on."""
+    """A block that no backend of NVIDIA's GPUs takes where none is named: FlexAttention, which took any, wants 16 too from 0.22 on.
+
+    Kernels of sparse latents take 64 alone, and FlashInfer's on 10.x also 32 (v1/attention/backends/mla/*sparse*.py).
+    """
     s, asked, device = settings_of(settled), settled.question.block_size, settled.question.device
-    if not asked or asked % DEFAULT_BLOCK == 0 or s.backend in BACKENDS or not _on_gpu(settled) or (device and device.vendor != "nvidia"):
+    least = (32 if (on.capability(settled.question) or 0) // 10 == 10 else 64) if _indexed(settled) else DEFAULT_BLOCK
+    if not asked or asked % least == 0 or s.backend in BACKENDS or not _on_gpu(settled) or (device and device.vendor != "nvidia"):
         return None
     attends = any(cache.form in ATTENTION - {"compressed"} for layer in s.served.layers for cache in layer.caches)
-    return {"size": asked} if attends and (on.latent(settled) or _asked(settled) >= release("0.22")) else None
+    flexible = not on.latent(settled) and _asked(settled) < release("0.22") and s.formats.k in ("f16", "bf16", "f32")
+    return {"size": asked} if attends and not flexible else None
 
 
 def no_experts(settled: Settled) -> Values:
@@ -336,6 +349,16 @@ def triton_fp8(settled: Settled, least: int = 80) -> Values:
 
 def triton_e4m3(settled: Settled) -> Values:
     return triton_fp8(settled, 75) if settings_of(settled).formats.k == "fp8_e4m3" else None
+
+
+def e5m2_checkpoint(settled: Settled) -> Values:
+    """FP8 weights whose method has scales of a cache, too: of blocks, made while loading, and of channels up to 0.23."""
+    d, own = settled.question, checkpoint_format(settled.question)
+    weights = d.weight_dtype or own
+    scaled = (
+        weights.startswith("fp8_block") or (weights == "fp8" != own) or (weights == "fp8_channel" and _asked(settled) < release("0.24"))
+    )
+    return {} if scaled and _on_gpu(settled) and settings_of(settled).formats.k == "fp8_e5m2" else None
 
 
 def nvfp4_cache(settled: Settled) -> Values:

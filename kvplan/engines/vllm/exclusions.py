@@ -23,6 +23,18 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "--per-request-spec-decode-metrics requires speculative decoding to be enabled", "0.29",
     ),
     Exclusion(
+        "enable_return_routed_experts=True", "pipeline_parallel_size=,1",
+        "--enable-return-routed-experts is incompatible with pipeline parallelism (PP > 1)", "0.22",
+    ),
+    Exclusion(
+        "enable_return_routed_experts=True", "decode_context_parallel_size=,1&prefill_context_parallel_size=,1",
+        "--enable-return-routed-experts is incompatible with context parallelism (DCP > 1 or PCP > 1)", "0.28",
+    ),
+    Exclusion(
+        "enable_return_routed_experts=True", "kv_transfer_config=",
+        "--enable-return-routed-experts is incompatible with KV connectors (PD disaggregation, KV cache offload)", "0.22", "0.31",
+    ),
+    Exclusion(
         "return_sampling_mask=True", "logprobs_mode=processed_logprobs",
         "sampling distribution replay requires logprobs_mode='processed_logprobs'", "0.28",
     ),

@@ -92,8 +92,8 @@ def answer(tables: Tables, available: Sequence[int], s: VllmSettings, asked: Ask
 
 
 def overrides_late(s: VllmSettings) -> bool:
-    """Whether the check and the fitted length are of memory all the same: V1 to 0.20 (v1/core/kv_cache_utils.py get_kv_cache_configs)."""
-    return s.blocks_override is not None and s.rules.v1 and not s.since("0.21")
+    """Whether the check and the fitted length are of memory all the same: V1 to 0.20.0 (v1/core/kv_cache_utils.py get_kv_cache_configs)."""
+    return s.blocks_override is not None and s.rules.v1 and not s.since("0.20.1")
 
 
 def tightest(pool: Pool, blocks: int) -> int:

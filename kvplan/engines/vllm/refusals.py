@@ -8,7 +8,18 @@ from __future__ import annotations
 from functools import partial
 
 from kvplan.engines.common.stops import Move, Stop
-from kvplan.engines.vllm import captures, context_parallel, drafting, layer_conditions, no_v1, overrides, registered, selection, windows
+from kvplan.engines.vllm import (
+    captures,
+    context_parallel,
+    drafting,
+    layer_conditions,
+    no_v1,
+    overrides,
+    registered,
+    selection,
+    state_blocks,
+    windows,
+)
 from kvplan.engines.vllm import conditions as when
 from kvplan.engines.vllm import exchange_conditions as over
 
@@ -160,6 +171,7 @@ CHECKS: tuple[Stop, ...] = (
         (Move("option:enable_chunked_prefill", "true"), Move("option:enable_prefix_caching", "false")),
         "model_executor/models/config.py MambaModelConfig", since="0.15", when=when.whole_states,
     ),
+    *state_blocks.CHECKS,
     Stop(
         "stages", "No model architectures are specified", "the text model is built without its class's name, which stages ask for",
         (Move("pp", "1, with a larger tp"), Move("engine_version", "0.30")), _VERIFY, since="0.17", before="0.30", when=when.unnamed,
@@ -256,7 +268,7 @@ CHECKS: tuple[Stop, ...] = (
     ),
     Stop(
         "block size", "No valid attention backend found for cuda with AttentionSelectorConfig(...block_size={size},",
-        "no attention kernel takes blocks of {size} tokens", (Move("block_size", "a multiple of 16"),),
+        "no attention kernel takes blocks of {size} tokens", (Move("block_size", "a multiple of 16, of 64 for sparse latents"),),
         "platforms/cuda.py get_attn_backend_cls, v1/attention/backend.py supports_block_size (FlexAttention took any before)",
         since="0.18", when=when.odd_block, loading=True,
     ),
@@ -277,7 +289,7 @@ CHECKS: tuple[Stop, ...] = (
         "FP8 cache and Triton", "type fp8e4nv not supported in this architecture.",
         "the attention kernels that run on this GPU read an FP8 cache from compute capability 8.9 on",
         (Move("kv_dtype", "auto"), _OTHER_GPU), "v1/attention/backends/triton_attn.py; vllm-project/vllm issue 26431, pull request 45829",
-        since="0.12", before="0.32", when=when.triton_e4m3, loading=True,
+        since="0.12", before="0.24", when=when.triton_e4m3, loading=True,
     ),
     Stop(
         "FP8 cache and Triton",
@@ -285,7 +297,12 @@ CHECKS: tuple[Stop, ...] = (
         "requires SM89+. Re-run with --kv-cache-dtype {other:w}.",
         "the attention kernels that run on this GPU read an FP8 cache from compute capability 8.9 on, and it has {has}",
         (Move("kv_dtype", "auto"), _OTHER_GPU), "v1/attention/backends/triton_attn.py; flashinfer.py and flash_attn.py need 8.0",
-        since="0.32", when=when.triton_fp8, loading=True,
+        since="0.24", when=selection.triton_fp8, loading=True,
+    ),
+    Stop(
+        "FP8 cache of another kind", "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.",
+        "FP8 weights come with scales of an e4m3 cache", (Move("kv_dtype", "fp8"),),
+        "attention/layer.py; from 0.17 on layers/attention/attention.py", since="0.10", when=when.e5m2_checkpoint, loading=True,
     ),
     Stop(
         "NVFP4 cache", "No valid attention backend found for {gpu:t}", "an NVFP4 cache needs compute capability 8.0",

@@ -222,7 +222,8 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.19", {"admission": "groups"}),
     ("0.20", {"memory_fraction": 0.92, "packed": "tuples", "align_from_block": True, "graphs_charged": True,
               "state_each": True}),  # config/compilation.py resolve_cudagraph_mode_and_sizes
-    ("0.21", {"tokens": "requests", "dcp_tokens": "pages"}),
+    ("0.20.1", {"tokens": "requests", "dcp_tokens": "pages"}),  # v1/core/kv_cache_utils.py _report_kv_cache_config
+    ("0.21", {}),
     ("0.22", {"refusal": "cpu", "whole_items": True, "rocm_reserved": False,
               "v2_runner": "named plain"}),  # get_current_memory_usage
     ("0.23", {"packed": "slots"}),

@@ -13,6 +13,7 @@ from kvplan.dtypes import canonical
 from kvplan.engines.common import conditions as on
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.stops import Move, Stop, Values
+from kvplan.engines.vllm import conditions as when
 from kvplan.engines.vllm.model import encodes, pools
 from kvplan.engines.vllm.settings import VllmSettings, settings_of
 from kvplan.engines.vllm.sparse import BF16_IS_AUTO
@@ -136,13 +137,28 @@ def _fits(one: Taker, s: VllmSettings, settled: Settled, kind: str, at: int) -> 
 def no_backend(settled: Settled) -> Values:
     """Where none is named and none of them takes the cache, on a GPU that is known."""
     s, at, device = settings_of(settled), on.capability(settled.question), settled.question.device
-    kind = _kind(s)
+    encoder = pools(settled.question.model)
+    kind = "plain" if encoder and s.since(ENCODERS_SINCE) else _kind(s)
     if not at or s.backend or not kind or s.platform != "cuda" or device is None or device.vendor != "nvidia" or not s.since(FIRST):
         return None
-    if not (settled.question.kv_dtype == GAUDI and s.since(GAUDI_SINCE)) and any(_fits(one, s, settled, kind, at) for one in TAKERS):
+    if not (settled.question.kv_dtype == GAUDI and s.since(GAUDI_SINCE)) and any(
+        _fits(one, s, settled, kind, at) for one in TAKERS if not encoder or one.name in ENCODERS
+    ):
         return None
     asked = settled.question.kv_dtype if "kv_dtype" not in settled.chosen_by else "auto"
     return {"cache": asked or "auto", "why": f"{kind} attention with a cache of {s.formats.k} on compute capability {on.version_of(at)}"}
+
+
+def triton_fp8(settled: Settled) -> Values:
+    """An FP8 cache that falls to Triton's kernels before 8.9: an encoder's, or heads that FlashInfer's do not take, or asked for."""
+    s, at, d = settings_of(settled), on.capability(settled.question), settled.question
+    if found := when.triton_fp8(settled):
+        return found
+    if not at or not 80 <= at < 89 or s.backend or not _on_nvidia(settled) or not s.formats.k.startswith("fp8"):
+        return None
+    first = next((one.name for one in TAKERS if _fits(one, s, settled, _kind(s), at)), "")
+    falls = pools(d.model) or encodes(d.model, s.release) or first == "TRITON_ATTN"
+    return {"gpu": d.device.name if d.device else "", "has": on.version_of(at), "other": "bfloat16"} if falls else None
 
 
 def no_layout(settled: Settled) -> Values:

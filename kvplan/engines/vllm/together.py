@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from kvplan.engines.common.arguments import RELEASE, number
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.words import Finding, Given, refuse, warn
+from kvplan.engines.vllm.for_v0 import MARK
 from kvplan.engines.vllm.keys import CONNECTORS
 
 METHODS = {"deepseek_mtp": "mtp", "qwen3_next_mtp": "mtp", "mimo_mtp": "mtp", "glm4_moe_mtp": "mtp", "ernie_mtp": "mtp"}
@@ -152,6 +153,8 @@ def _steps(given: Mapping[str, Given], asked: tuple[int, ...]) -> Iterator[Findi
     elif tokens and length and chunked and chunked.value is False and tokens.value < length.value and not (0, 8) <= asked < (0, 11, 1):
         message = f"{tokens.spelled} {tokens.value:,} is less than {length.spelled} {length.value:,} without chunked prefill"
         yield refuse(f"{message}; the engine stops", tokens.place)
+    if (one := given.get(f"{MARK}max_num_partial_prefills")) and one.value > 1 and chunked and chunked.value is False:
+        yield refuse(f"{one.spelled} {one.value} without chunked prefill; the engine stops", one.place)
     if (one := given.get("!--enable-elastic-ep")) and one.value and not ((eplb := given.get("option:enable_eplb")) and eplb.value):
         yield refuse(f"{one.spelled} without --enable-eplb; the engine stops", one.place)
 

@@ -14,6 +14,9 @@ from kvplan.engines.vllm.rules import since
 #: Classes with windows whose published lengths YaRN stretches: up to 0.32 the stretch is computed after the cap, and undoes it.
 STRETCHED: frozenset[str] = frozenset({"GptOssForCausalLM"})
 
+#: Classes whose published configs have a `rope_scaling` that deals out sections and stretches nothing: it counts all the same.
+SECTIONED = ("Qwen2VL", "Qwen2_5_VL", "Qwen2_5Omni", "Qwen3VL", "Glm4v")
+
 
 def unslid(d: Deployment, options: Options, release: str) -> Deployment:
     """The question with the model no longer than the window that its config states."""
@@ -32,15 +35,15 @@ def unslid(d: Deployment, options: Options, release: str) -> Deployment:
 
 
 def stretched(settled: Settled) -> Values:
-    asked = Options(settled.question).flag("disable_sliding_window")
-    return {} if asked and (settled.question.model.architecture in STRETCHED or scaling(settled)) else None
+    asked, named = Options(settled.question).flag("disable_sliding_window"), settled.question.model.architecture or ""
+    return {} if asked and (named in STRETCHED or named.startswith(SECTIONED) or scaling(settled)) else None
 
 
 CHECKS = (
     Stop(
         "windows under a stretched length", "Disabling sliding window is not supported for models with rope_scaling",
         "this release stretches the model's length by YaRN, and does not also cap it at the window",
-        (Move("option:disable_sliding_window", "false"), Move("engine_version", "0.13 or later")),
-        "config/model.py _get_and_verify_max_len", before="0.13", when=stretched,
+        (Move("option:disable_sliding_window", "false"), Move("engine_version", "0.12 or later")),
+        "config/model.py _get_and_verify_max_len", before="0.12", when=stretched,
     ),
 )  # fmt: skip
