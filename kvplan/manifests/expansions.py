@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from kvplan.engines.common.words import Word
 from kvplan.manifests.literals import parse
 
 MAX_TEXT = 4096
+_DEFAULTED = re.compile(r"\$\{([A-Za-z_]\w*):?-(\d+)\}")
+_NUMBER = re.compile(r"\$?\{?\b([A-Za-z_]\w*)\}?")
 PART_OF = re.compile(r"""\s*(basename|dirname)\s+["']?\$\{?([A-Za-z_]\w*)\}?["']?(?:\s+["']?(\.\w+)["']?)?\s*""")
 #: `$(echo "$GPUS" | tr ',' '\\n' | wc -l)`, `$(awk -F, '{print NF}' <<< "$GPUS")`: how many a list names.
 _COUNTED = (
@@ -58,6 +61,21 @@ def shown(command: str) -> str:
     text = command.strip()[:40]
     program = re.split(r"[^\w./-]", text)[0] or "command"
     return f"$({program})" if re.search(r"[\"'`()\\]", text) else f"$({text})"
+
+
+def arithmetic(text: str, held: Mapping[str, Word]) -> tuple[int | None, tuple[str, ...]]:
+    """What `$(( ))` comes to, over whole numbers and variables that hold them, and the variables that do not; None where it is open."""
+    missing: list[str] = []
+
+    def number(match: re.Match[str]) -> str:
+        word = held.get(match[1])
+        if word is not None and not word.missing and word.text.strip().isdecimal():
+            return word.text.strip()[:12]
+        missing.append(match[1])
+        return "0"
+
+    plain = _NUMBER.sub(number, _DEFAULTED.sub(lambda m: m[0] if m[1] in held else m[2], text).strip())
+    return (None if missing else calculate(plain)), tuple(missing)
 
 
 def calculate(text: str) -> int | None:

@@ -7,7 +7,6 @@ between branches are known (conditions.py), one of them is taken.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,16 +14,14 @@ from dataclasses import dataclass, field
 from kvplan.engines.common.words import Place, Word
 from kvplan.errors import SpecError
 from kvplan.manifests import budget
-from kvplan.manifests.expansions import COUNTED, PART_OF, calculate, cut, own_folder, shown
+from kvplan.manifests.expansions import COUNTED, PART_OF, arithmetic, cut, own_folder, shown
 from kvplan.manifests.held import POSITIONAL, Value, added, is_empty, positional, words_of
 from kvplan.manifests.lexer import Piece, tokens
 
 MAX_VALUE = 65_536
 _LISTS = ("[@]", "[*]")
-_DEFAULTED = re.compile(r"\$\{([A-Za-z_]\w*):?-(\d+)\}")
 #: What every shell has: the user's home, where it runs.
 OWN = {"HOME": "~", "PWD": "."}
-_NUMBER = re.compile(r"\$?\{?\b([A-Za-z_]\w*)\}?")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -385,20 +382,8 @@ class Variables:
 
     def _arithmetic(self, text: str, place: Place) -> Word:
         """`$(( ))` over whole numbers and variables that hold them; all else stays open."""
-        missing: list[str] = []
-
-        def number(match: re.Match[str]) -> str:
-            value = self._values.get(match[1])
-            held = value.words[0] if value and value.words else None
-            if held is not None and not held.missing and held.text.strip().isdecimal():
-                return held.text.strip()[:12]
-            missing.append(match[1])
-            return "0"
-
-        plain = _DEFAULTED.sub(lambda m: m[0] if m[1] in self._values else m[2], text)
-        plain = _NUMBER.sub(number, plain.strip())
-        result = None if missing else calculate(plain)
+        result, missing = arithmetic(text, {name: value.words[0] for name, value in self._values.items() if value.words})
         if result is None:
             open_text = f"$(({text.strip()[:40]}))"
-            return Word(open_text, place, tuple(missing) or (open_text,))
+            return Word(open_text, place, missing or (open_text,))
         return Word(str(result), place)

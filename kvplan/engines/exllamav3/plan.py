@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
@@ -22,7 +23,7 @@ from kvplan.engines.common.settling import lowered, over_tp_and_pp, resolve, wei
 from kvplan.engines.common.whole import KeptTensor
 from kvplan.engines.exllamav3 import passes, placed
 from kvplan.engines.exllamav3.facts import FACTS
-from kvplan.engines.exllamav3.kept import PAGE, Keeping, held
+from kvplan.engines.exllamav3.kept import PAGE, Keeping, as_kept, held
 from kvplan.engines.exllamav3.registry import LAST, REGISTRY
 from kvplan.engines.exllamav3.releases import RELEASES, RINGS
 from kvplan.errors import SpecError
@@ -100,7 +101,9 @@ def settle(d: Deployment) -> Settled:
         notes = (*notes, "its table of n-grams is read from its file, row by row (ngram_stream_from_disk)")
     if settings.beside:
         notes = (*notes, "experts go to the CPU where a file has them in the codebook mul1; others stay, with a line in its log")
-    model, found = both_kept(lowered(question, formats), drafter(question, bare, formats), lambda _, cache: cache)
+    if d.max_num_seqs and not has_slots:
+        notes = (*notes, "max_num_seqs: how many are served at once; no layer of this model has slots for them")
+    model, found = both_kept(lowered(question, formats), drafter(question, bare, formats), partial(as_kept, s=keeping))
     drafts = without_weights(found.layers) if found else ()
     return Settled(question, chosen_by, notes, settings, model, drafts, drafter=found, unknown=unknown(question, found))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
-from kvplan.dtypes import canonical, canonical_weight
+from kvplan.dtypes import GGUF_TYPES, canonical, canonical_weight
 from kvplan.engines.common import lora
 from kvplan.engines.common.drafters import drafter, own_tensors, unknown, without_weights
 from kvplan.engines.common.grouped_keys import TABLE, key_group
@@ -153,7 +153,8 @@ def _as_kept(d: Deployment, rules: LlamaRules, formats: CacheFormats) -> tuple[L
         notes.append(f"llama.cpp does not use the windows of {d.model.architecture}: every layer keeps all tokens")
     if d.model.cache_window:  # llama-model.cpp: a cache of windows where the architecture's own hparams set swa_type
         notes.append(f"llama.cpp keeps every token here: window {d.model.cache_window} of the config is none of this architecture's")
-    if rules.mla != "heads" and d.stored is None and (d.model.architecture, len(lowered.layers)) in BEFORE_LATENTS:
+    published = d.stored is None and canonical_weight(d.weight_dtype or d.model.checkpoint or "bf16") in GGUF_TYPES
+    if rules.mla != "heads" and published and (d.model.architecture, len(lowered.layers)) in BEFORE_LATENTS:
         rules = rules._replace(mla="heads")
         notes.append(
             "GGUF files of it are of 2024 and keep K and V of every head; one converted since April 2025 keeps latents: give the file"

@@ -127,7 +127,7 @@ def test_a_config_inside_another_is_not_overridden() -> None:
          "NVFP4 prefill supports"),
         # server_args.py: the lists of backends for Llama 4 and gpt-oss grew
         ("meta-llama/llama-4-scout-17b-16e", "0.5.9", {"tp": 8, "engine_option": {"attention_backend": "ascend"}}, "for Llama4"),
-        ("meta-llama/llama-4-scout-17b-16e", "0.5.10", {"tp": 8, "engine_option": {"attention_backend": "ascend"}}, None),
+        ("meta-llama/llama-4-scout-17b-16e", "0.5.10", {"tp": 8, "engine_option": {"attention_backend": "ascend"}}, "torch_npu"),
         # the runs of 0.5.18 and 0.5.23: a class's own backend is set before deterministic inference looks, but not beside one of a phase
         (KIMI, "0.5.18", {"device": "b200", "tp": 8, "engine_option": SAME}, "not trtllm_mla"),
         ("zai-org/glm-5", "0.5.23", {"device": "b200", "tp": 8, "engine_option": SAME}, "not dsa"),
