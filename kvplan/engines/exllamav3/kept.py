@@ -40,8 +40,9 @@ def quantized_row(elems: int, bits: int) -> int:
 
 
 def as_kept(_: Layer, cache: Cache, *, s: Keeping) -> Cache:
-    """A layer's cache as this release keeps it: without rings of windows all tokens, states in their format, and in f16 an indexer's keys:
-    as they are and, of four each, pooled (QSAPlanes); of keys that are only kept pooled, gates beside those of each token (mla_attn.py)."""
+    """A layer's cache as this release keeps it (QSAPlanes, mla_attn.py idx_plane_dim, GDNLayerState, ShortConvLayerState): without rings of
+    windows all tokens; in f16 an indexer's keys as they are and, of four each, pooled, or gates beside those of each token and pooled."""
+    step = s.history + 1
 
     def kept(t: CacheTensor) -> list[CacheTensor]:
         if t.name == "index_k":
@@ -49,22 +50,31 @@ def as_kept(_: Layer, cache: Cache, *, s: Keeping) -> Cache:
             pool = replace(each, name="index_pool", tokens_per_state=POOLED)
             gates = replace(each, elems_per_state=2 * t.elems_per_state)
             return {"kv+index": [each, pool], "latent+pooled-index": [gates, pool]}.get(cache.form, [each])
-        if t.keep.kind == "window" and not s.rings:
-            return [replace(t, keep=ALL)]
-        if t.name != "state":
-            return [t]
+        if t.keep.kind == "window":
+            return [t if s.rings else replace(t, keep=ALL)]
+        if t.name == "state":
+            return _states(t)
+        if n := t.columns:  # as wide as the kernel, a column more for each drafted token; beside them what the last step took in
+            wide = n + step * (2 if s.rules.paired and cache.form != "short-conv" else 1)
+            return [replace(t, elems_per_state=t.elems_per_state // n * wide, columns=wide)]
+        return [t]
+
+    def _states(t: CacheTensor) -> list[CacheTensor]:
+        if not s.rules.paired:
+            return [replace(t, elems_per_state=t.elems_per_state * step)]
         state = replace(t, dtype="f16") if s.rules.half and cache.form != "mamba2" else t
-        return [state, replace(state, name="state_ahead")] if s.rules.paired else [state]
+        wide = isqrt(t.elems_per_state) if cache.form == "kda" else 1  # of the last step beta in 16 bits, g in 32, of KDA for each channel
+        gates = replace(t, name="state_gates", dtype="f16", elems_per_state=step * (1 + 2 * wide))
+        return [state, replace(state, name="state_ahead"), gates]
 
     return replace(cache, tensors=tuple(one for t in cache.tensors for one in kept(t)))
 
 
 def held(layer: Layer, cache: Cache, t: CacheTensor, s: Keeping) -> KeptTensor:
     """One tensor of one layer, its heads already split."""
-    part = "v" if t.name in ("v", "state", "state_ahead") else "k"
+    part = "v" if t.name == "v" or t.name.startswith("state") else "k"
     if t.tokens_per_state is None:
-        n_bytes = s.slots * _slot(cache, t, s)
-        return KeptTensor("recurrent", cache.kind, t.name, lambda n: n_bytes, part)
+        return KeptTensor("recurrent", cache.kind, t.name, lambda n: s.slots * t.bytes_per_state, part)
     elems = t.heads * t.elems_per_state
     if t.keep.kind == "window":
         n_bytes = s.slots * round_up(t.keep.tokens + WINDOW_SLACK, PAGE) * elems * F16
@@ -82,20 +92,3 @@ def _row(layer: Layer, t: CacheTensor, elems: int, s: Keeping) -> int:
         return quantized_row(elems, bits)
     rank = next((w.shape[0] for w in layer.weights if w.name == "kv_a_norm"), elems)
     return quantized_row(rank, bits) + (elems - rank) * F16  # the rotary part stays in f16
-
-
-def _slot(cache: Cache, t: CacheTensor, s: Keeping) -> int:
-    """Bytes of a slot (GDNLayerState, ShortConvLayerState, PLELayerState): convolutions as wide as their kernels, a column more for each
-    drafted token; from 1.6.1 on beside them what the last step took in."""
-    elems, step = t.heads * t.elems_per_state, s.history + 1
-    if t.name.startswith("state"):
-        n_bytes = elems * (2 if t.dtype == "f16" else 4)
-        if not s.rules.paired:
-            return step * n_bytes
-        gates = t.heads * (2 + 4 * (isqrt(t.elems_per_state) if cache.form == "kda" else 1))
-        return n_bytes + (step * gates if t.name == "state" else 0)
-    if not t.columns:
-        return elems * F16
-    one = elems // t.columns * F16
-    staged = step * one if s.rules.paired and cache.form != "short-conv" else 0
-    return one * (t.columns + step) + staged
