@@ -27,6 +27,9 @@ COPIES, COPIES_LOW, COPIES_HIGH = 3.8, 0.0, 10.0
 EXPERTS = span(2.5, 0.0, 6.0)
 #: GiB of symmetric memory that are set aside, and the release from which (server_args.py; 0.5.8 has neither).
 SET_ASIDE, SET_ASIDE_SINCE = 4, "0.5.9"
+#: The release whose decode graphs write logits into one f32 buffer of a row per captured token (cuda_graph_runner.py
+#: next_token_logits_buffer: not in 0.4.10, in its second post-release and in all that were read from 0.5.1 on).
+LOGITS_SINCE = "0.5"
 
 
 def outside(d: Deployment, model: Lowered, s: SglangSettings) -> tuple[Entry, ...]:
@@ -44,7 +47,16 @@ def outside(d: Deployment, model: Lowered, s: SglangSettings) -> tuple[Entry, ..
     ends = (int(2 * tokens * (width + copies * d.model.hidden_size)) for copies in (COPIES, COPIES_LOW, COPIES_HIGH))
     found.append(modelled("activations", Span(*ends), f"a chunk of {tokens:,} tokens", "activations", ("serve",)))
     tp, ep = s.layout.tp, s.layout.ep
-    return (*found, *symmetric(d, s), *exchange.buffers(d, model, ep), *exchange.rebalanced(d, model, tp, ep))
+    return (*found, *verified(d, s), *symmetric(d, s), *exchange.buffers(d, model, ep), *exchange.rebalanced(d, model, tp, ep))
+
+
+def verified(d: Deployment, s: SglangSettings) -> tuple[Entry, ...]:
+    """Logits of the tokens that the largest graph verifies, beside the one a sequence that measured graphs have: f32, all words."""
+    sequences, drafted, vocabulary = s.graph_bs, s.pools.draft_tokens - 1, d.model.vocab_size
+    if d.enforce_eager or not s.graph_sizes or drafted <= 0 or not vocabulary or release(s.release) < release(LOGITS_SINCE):
+        return ()
+    said = f"{sequences:,} sequences x {drafted} drafted tokens x {vocabulary:,} in f32"
+    return (exact("logits to verify", sequences * drafted * vocabulary * 4, said, "graphs"),)
 
 
 def symmetric(d: Deployment, s: SglangSettings) -> tuple[Entry, ...]:

@@ -88,3 +88,14 @@ def test_symmetric_memory_is_set_aside_beside_the_fraction(release: str, given: 
     held = [entry for entry in plan.ledgers[0].outside if entry.name == "symmetric memory"]
     assert sum(entry.bytes for entry in held) == gib << 30
     assert all(entry.held_in("warm up") and not entry.held_in("allocate") for entry in held)
+
+
+@pytest.mark.parametrize(
+    ("release", "steps", "rows"), [("0.5.9", "eagle:3:x", 3), ("0.5.23", "ngram:8", 8), ("0.5.9", None, 0), ("0.4.10", "eagle:3:x", 0)]
+)
+def test_logits_of_drafted_tokens_stand_beside_the_fraction(release: str, steps: str | None, rows: int) -> None:
+    """32 sequences of the largest graph x rows x Llama-3.1's 128,256 words x 4 bytes: sglang 0.5.9 input_buffers.py; 0.4.10 has none."""
+    asked = {"cuda_graph_max_bs": "32"}
+    plan = planned(LLAMA, engine="sglang", engine_version=release, device="h100", context=4096, speculative=steps, engine_option=asked)
+    held = [entry for entry in plan.ledgers[0].outside if entry.name == "logits to verify"]
+    assert sum(entry.bytes for entry in held) == 32 * rows * 128256 * 4
