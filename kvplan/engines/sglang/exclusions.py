@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kvplan.engines.common.exclusions import Exclusion
+from kvplan.engines.sglang import draft_exclusions
 
 _PDMUX, _KEEPS_NONE, _DWDP = "enable_pdmux=*", "prefill_only_disable_kv_cache=*", "dwdp_size>1"
 _ONE_STAGE = "pipeline_parallel_size=,1"
@@ -106,19 +107,10 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "nnodes>1&data_parallel_size>1", "enable_dp_attention=*", "multi-node data parallel is not supported unless dp attention!",
         before="0.5.23",
     ),
-    Exclusion(
-        "speculative_adaptive=*&enable_lora=*", "speculative_algorithm=",
-        "LoRA with EAGLE/NEXTN/EAGLE3 speculative decoding does not support --speculative-adaptive", "0.5.20",
-    ),
-    Exclusion("speculative_algorithm=UNO", "uno_lora_path=*", "UNO requires --uno-lora-path.", "0.5.20"),
     Exclusion("elastic_ep_backend=*", _ONE_STAGE, "PP size should be set to 1 under elastic EP", "0.5.11"),
     Exclusion(
         "enable_ssl_refresh=*", "ssl_certfile=*&ssl_keyfile=*",
         "--enable-ssl-refresh requires --ssl-certfile and --ssl-keyfile to be specified.", "0.5.10",
-    ),
-    Exclusion(
-        "speculative_algorithm=DFLASH", "speculative_draft_model_path=*",
-        "DFLASH speculative decoding requires setting --speculative-draft-model-path.", "0.5.11",
     ),
     Exclusion(
         "weight_cache_mode=client,daemon&speculative_algorithm=*", "weight_cache_mode=off",
@@ -127,10 +119,6 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     Exclusion(
         "quantize_and_serve=*", "quantization=modelopt,modelopt_fp4,modelopt_fp8,modelopt_mixed",
         "quantize_and_serve requires ModelOpt quantization (set with --quantization)", "0.5.4",
-    ),
-    Exclusion(
-        "speculative_algorithm=DSPARK&enable_dp_attention=*&data_parallel_size>1", "enable_dp_lm_head=*",
-        "DSpark with dp attention requires --enable-dp-lm-head.", "0.5.16",
     ),
     *(
         Exclusion(f"{flag}=*", f"{flag}=", f"--{flag.replace('_', '-')} is deprecated", "0.4.6", "0.4.8")
@@ -266,10 +254,6 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "0.5.16",
     ),
     Exclusion(
-        "speculative_skip_dp_mlp_sync=*", "speculative_algorithm=EAGLE,NEXTN,EAGLE3",
-        "--speculative-skip-dp-mlp-sync is only supported with speculative_algorithm == EAGLE", "0.5.11", "0.5.23",
-    ),
-    Exclusion(
         "enable_megamoe_for_layernorm_sp=*", "enable_layernorm_sp=*", "--enable-megamoe-for-layernorm-sp requires --enable-layernorm-sp.",
         "0.5.23",
     ),
@@ -320,10 +304,6 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
             ("hicache_storage_backend", "0.5.20"), ("enable_hierarchical_cache", "0.5.23"), ("disable_radix_cache", "0.5.23"),
         )
     ),
-    Exclusion(
-        "speculative_use_block_verification=*", "speculative_algorithm=EAGLE,EAGLE3,NEXTN,DFLASH,DSPARK",
-        "--speculative-use-block-verification only supports EAGLE / EAGLE3 / NEXTN / DFLASH / DSPARK.", "0.5.22",
-    ),
     Exclusion("sampling_backend=intel_xpu", "device=xpu", "--sampling-backend intel_xpu requires --device xpu", "0.5.21"),
     Exclusion(
         "enable_expert_distribution_metrics=*", "enable_expert_distribution_metrics=",
@@ -338,10 +318,6 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     ),
     Exclusion("kv_canary_sweep_interval>0", "kv_canary=log,raise", "--kv-canary-sweep-interval requires --kv-canary", "0.5.13"),
     Exclusion("min_free_slots_delay=*", _ONE_STAGE, "--min-free-slots-delay is not supported with pipeline parallelism", "0.5.18"),
-    Exclusion(
-        "speculative_moe_runner_backend=flashinfer_trtllm", "speculative_moe_runner_backend=",
-        "Currently speculative MoE runner backend cannot be flashinfer_trtllm for risk in some draft models.", "0.5.7", "0.5.10",
-    ),
     *(
         Exclusion("enable_lmcache=*", wants, f"--enable-lmcache: {what} is not supported", "0.5.21")
         for wants, what in (
@@ -364,10 +340,6 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "--enable-response-store is not supported with --disaggregation-mode=prefill or decode", "0.5.20",
     ),
     Exclusion(
-        "speculative_draft_sink_size=*&speculative_algorithm=*", "speculative_draft_window_size=*",
-        "--speculative-draft-sink-size requires --speculative-draft-window-size.", "0.5.21",
-    ),
-    Exclusion(
         "moe_a2a_backend=deepep_v2", "enforce_shared_experts_fusion=",
         "DeepEP v2 MoE has not validated fused shared experts yet. Remove --enforce-shared-experts-fusion", "0.5.19",
     ),
@@ -385,10 +357,6 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "--disable-fast-image-processor conflicts with --image-processor-backend", "0.5.18",
     ),
     Exclusion(
-        "speculative_moe_a2a_backend=deepep_v2", "speculative_moe_a2a_backend=",
-        "DeepEP v2 MoE is not validated as a speculative draft backend.", "0.5.19",
-    ),
-    Exclusion(
         "enable_hierarchical_cache=*&attention_backend=dual_chunk_flash_attn", "enable_hierarchical_cache=",
         "dual_chunk_flash_attn keeps no prefixes: enable-hierarchical-cache and disable-radix-cache are mutually exclusive", "0.5.3",
     ),
@@ -397,4 +365,5 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "language_model_only=*", "disaggregation_mode=,null",
         "--language-model-only is incompatible with --disaggregation-mode prefill/decode", "0.5.18",
     ),
+    *draft_exclusions.EXCLUSIONS,
 )  # fmt: skip

@@ -94,6 +94,24 @@ def test_packed_weights_of_a_release_that_holds_none(command: str, status: str) 
     assert ("not-so-packed" in {f.rule for f in verdict.findings}) == (status == "refuses")
 
 
+@pytest.mark.parametrize(("drafts", "tag", "stops"), [
+    ("--speculative-num-steps 3", "v0.5.9", True),
+    ("--speculative-num-steps 3 --speculative-num-draft-tokens 4", "v0.5.23", True),
+    ("--speculative-num-steps 3", "v0.4.4", False),  # branches were 4 by themselves
+    ("--speculative-num-steps 3 --speculative-eagle-topk 1", "v0.5.9", False),
+    ("--speculative-num-steps 3 --speculative-adaptive", "v0.5.23", False),
+    ("--speculative-eagle-topk 1", "v0.4.6", True),
+    ("--speculative-num-draft-tokens 4", "v0.5.23", True),
+    ("", "v0.5.23", False),
+])  # fmt: skip
+def test_steps_branches_and_tokens_of_sglangs_drafts_are_all_said_or_none(drafts: str, tag: str, stops: bool) -> None:
+    """server_args.py: an assertion without steps, from 0.4.5 on; without branches None is compared with 1, from 0.5.2 on."""
+    words = "python3 -m sglang.launch_server --model-path deepseek-ai/DeepSeek-V3 --tp 8 --speculative-algorithm NEXTN"
+    (verdict,) = kvplan.check([Source("serve.sh", f"docker run --gpus all lmsysorg/sglang:{tag} {words} {drafts}")], device="h200")
+    assert (verdict.status == "refuses") == stops, verdict.message
+    assert any("--speculative-num-steps" in f.message for f in verdict.findings) == stops
+
+
 @pytest.mark.parametrize(("command", "release", "stops"), [
     ("internlm/internlm2_5-7b-chat", "0.33.0", True),
     ("internlm/internlm2_5-7b-chat --trust-remote-code", "0.33.0", False),
