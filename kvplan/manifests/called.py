@@ -52,13 +52,14 @@ def _named(commands: Sequence[Command]) -> Iterator[Word]:
 def _places(path: str) -> Iterator[str]:
     """Where to look, from the checked file's folder: as written, then every end of it, the longest first."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
-    if not path.startswith(("/", "~")):
+    relative = not path.startswith(("/", "~"))
+    if relative:
         yield "/".join(parts)
     if ".." in parts:
         return
-    for n in range(0 if path.startswith(("/", "~")) else 1, len(parts)):
+    for n in range(int(relative), len(parts)):
         tail = "/".join(parts[n:])
         yield tail
         yield from (f"{'../' * up}{tail}" for up in range(1, _ABOVE + 1) if len(parts) - n > 1)
-    if len(parts) > 1 and not path.startswith(("/", "~")):
+    if len(parts) > 1 and relative:
         yield from (f"{'../' * up}{'/'.join(parts)}" for up in range(1, _ABOVE + 1))

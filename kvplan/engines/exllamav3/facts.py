@@ -5,8 +5,14 @@ from __future__ import annotations
 from kvplan.engines.common.methods import Drafting, Way
 from kvplan.engines.common.protocol import Facts, Setting
 from kvplan.engines.exllamav3.releases import RELEASES
+from kvplan.forms import Form
 
 _NOT_COUNTED = "what that would take is not counted"
+#: Those of exllamav3/modules: attn, sliding_attn, qsa_indexer, mla_attn, gated_delta_net, mamba2, short_conv, ple.
+_FORMS: frozenset[Form] = frozenset({
+    "none", "shared", "kv", "kv+index", "latent", "latent+index", "latent+pooled-index", "gated-delta-net", "kda", "mamba2",
+    "short-conv", "depthwise-conv",
+})  # fmt: skip
 FACTS = Facts(
     name="exllamav3",
     title="exllamav3",
@@ -19,23 +25,7 @@ FACTS = Facts(
         "autosplit_reserve": "MB of a card that a load keeps free (TabbyAPI; 96)",
         "cpu_moe_offload_layers": "layers whose experts are in host memory (TabbyAPI; moe_cpu_offload)",
     },
-    # those of exllamav3/modules: attn, sliding_attn, qsa_indexer, mla_attn, gated_delta_net, mamba2, short_conv, ple
-    forms=frozenset(
-        {
-            "none",
-            "shared",
-            "kv",
-            "kv+index",
-            "latent",
-            "latent+index",
-            "latent+pooled-index",
-            "gated-delta-net",
-            "kda",
-            "mamba2",
-            "short-conv",
-            "depthwise-conv",
-        }
-    ),
+    forms=_FORMS,
     unused={
         "dtype": "it computes in f16",
         "n_gpu_layers": "it leaves no layers in host memory",
@@ -44,7 +34,6 @@ FACTS = Facts(
         "enforce_eager": "it captures no graphs",
     },
     # generator/generator.py: a draft model with a cache of as many tokens as the model's in every release; n-grams and DFlash's
-    # architecture are in 0.0.43 and not in 0.0.30
     # architecture is in 0.0.43 and not in 0.0.30; --mtp of model_init.py is in 0.0.41 and not in 0.0.40
     drafting=Drafting((Way("draft_model"), Way("ngram dflash", "0.0.31"), Way("mtp", "0.0.41"))),
     pool="per context",

@@ -33,7 +33,7 @@ from kvplan.units import MIB, counted, round_up
 
 SOURCE = "exllamav3 {} exllamav3/cache"
 BESIDE = "embedding.py prefer_cpu; moe_cpu_offload"
-FREE = "autosplit_reserve of TabbyAPI; from 1.5.0 at least EXL3_AUTOSPLIT_MARGIN_MB"
+FREE = "TabbyAPI autosplit_reserve; from 1.5.0 EXL3_AUTOSPLIT_MARGIN_MB"
 CHUNK, KEPT_FREE, STAGED = 2048, 96, 65_536
 #: Sequences that TabbyAPI serves at once: of models with states or rings, and of others.
 SLOTS = (4, 128)
@@ -130,9 +130,7 @@ def plan(settled: Settled) -> Outcome:
             modelled("activations of a chunk", step, passes.SOURCE, "transient"),
             *_staged(keeping, tokens, kept),
             growth("buffers, graphs and kernels that first steps leave: no public log says it"),
-            exact(
-                "kept free by a load", s.kept_free, "TabbyAPI autosplit_reserve; from 1.5.0 EXL3_AUTOSPLIT_MARGIN_MB", "transient"
-            )._replace(phases=()),
+            exact("kept free by a load", s.kept_free, FREE, "transient")._replace(phases=()),
         ]
 
     # one cache of `pool` tokens, whatever sequences share it

@@ -187,12 +187,17 @@ def read_backend(d: Deployment, options: Options, rules: LmdeployRules, model: L
     return "pytorch", (f"Fallback to pytorch engine because '{d.model.architecture}' not supported by turbomind engine.",)
 
 
+def _widths(model: Lowered, name: str) -> set[int]:
+    """How wide the tensors of that name in its caches are."""
+    return {t.elems_per_state for x in distinct(model.layers) for c in x.caches for t in c.tensors if t.name == name}
+
+
 def supported(d: Deployment, rules: LmdeployRules, model: Lowered) -> bool:
     """Whether TurboMind of that release has the model's class, and of some classes heads of that width (is_supported)."""
     named = d.model.architecture
     if named not in rules.turbomind or BY_TURBOMIND.later(named, d.engine_version):
         return False
-    widths = {t.elems_per_state for x in distinct(model.layers) for c in x.caches for t in c.tensors if t.name == "k"}
+    widths = _widths(model, "k")
     return not rules.widths or named not in rules.wide or widths <= set(rules.widths)
 
 
@@ -262,14 +267,14 @@ def check_forms(d: Deployment, backend: Backend, rules: LmdeployRules, forms: se
         raise UnsupportedError(f"{where}: gated delta nets are not supported in this release")
     if backend == "pytorch" and not rules.repeats and _misread(d, model):
         raise UnsupportedError(f"{where}: this release sizes the cache of {d.model.architecture} by other heads than it has")
-    widths = {t.elems_per_state for x in distinct(model.layers) for c in x.caches for t in c.tensors if t.name == "latent"}
+    widths = _widths(model, "latent")
     if backend == "turbomind" and widths - {576}:
         raise UnsupportedError(f"{where}: latents of {max(widths)} elements are not modelled; it shares K and V for 576 only")
 
 
 def _misread(d: Deployment, model: Lowered) -> bool:
     """Whether releases to 0.6.4 take a head's width of other fields (configurations/default.py: hidden_size / heads), or Falcon's heads."""
-    keys = {t.elems_per_state for x in distinct(model.layers) for c in x.caches for t in c.tensors if t.name == "k"}
+    keys = _widths(model, "k")
     named, heads = d.model.architecture or "", query_heads(model)
     if BY_EITHER.later(named, d.engine_version):  # refused for its class
         return False

@@ -6,7 +6,6 @@ from kvplan.engines.common.methods import Drafting, Way, Words
 from kvplan.engines.common.protocol import Facts, Setting
 from kvplan.forms import Form
 
-_NOT_COUNTED = "what that would take is not counted"
 #: Forms of cache that were read for this engine; a new one is refused until it is.
 _FORMS: frozenset[Form] = frozenset({
     "none", "shared", "kv", "encoder-kv", "latent", "latent+index", "mamba1", "mamba2", "gated-delta-net", "kda",

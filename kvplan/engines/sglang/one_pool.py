@@ -67,15 +67,17 @@ def whole_tokens(t: Tokens, rest: int, cells: Cells, k: SglangPoolSettings) -> T
 def beside_one_pool(settled: Settled) -> Values:
     """What one pool is not wired for (server_args.py _handle_unified_memory_pool; later arg_groups/kv_cache_hook.py)."""
     s, d, options = settings_of(settled), settled.question, Options(settled.question)
+    if not options.flag("enable_unified_memory"):
+        return None
     at, traits = release(s.release), read_traits(settled.model)
     drafts = s.speculation.method if s.speculation else ""
     takes = ("", "dspark") if at >= (0, 5, 18) else ("",)
     role = options.text("disaggregation_mode") in ("prefill", "decode")
     sent = at >= (0, 5, 20) or (at >= (0, 5, 18) and traits.states and traits.latent)
     beside = {
-        "speculative": drafts not in takes and at < (0, 5, 22), "enable_hierarchical_cache": (
-            options.flag("enable_hierarchical_cache") and at < (0, 5, 21)
-        ), "dcp": (d.dcp or 1) > 1 and at < (0, 5, 20), "disaggregation_mode": role and not sent,
-    }  # fmt: skip
-    asked = options.flag("enable_unified_memory")
-    return next(({"beside": name} for name, there in beside.items() if there and asked), None)
+        "speculative": drafts not in takes and at < (0, 5, 22),
+        "enable_hierarchical_cache": options.flag("enable_hierarchical_cache") and at < (0, 5, 21),
+        "dcp": (d.dcp or 1) > 1 and at < (0, 5, 20),
+        "disaggregation_mode": role and not sent,
+    }
+    return next(({"beside": name} for name, there in beside.items() if there), None)
