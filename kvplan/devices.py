@@ -36,6 +36,7 @@ class Device(Record):
 
     same_name    other sizes of memory that a card of this name is sold with, as `--device` takes them: ids, or sizes that no file has
     taken        what was typed, and what else it could mean; of a device that was found, never in a file
+    driver       the driver that was found with it, never in a file
 
     link  how several are joined in a machine: NVSwitch that reduces in the network (nvls) or does not, links between modules
           (mesh), pairs of cards (bridge), the bus alone; none: one in a machine
@@ -63,6 +64,7 @@ class Device(Record):
     notes: tuple[Text, ...] = ()
     size_bytes: int | None = None  # of a device that is only an amount of memory
     taken: Text | None = None
+    driver: Text | None = None
 
     def as_typed(self, name: str) -> Device:
         """This device with a note of what else is sold by `name`, where that names no size of memory."""

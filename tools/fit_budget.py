@@ -32,12 +32,12 @@ from own_logs import read_own
 
 from kvplan.constants import Constant, Constants, Spread
 from kvplan.devices import Device
+from kvplan.engines.common import drivers
 from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.vllm import budget as model_budget
 from kvplan.engines.vllm.captures import captured, graph_counts
 from kvplan.engines.vllm.flashinfer import workspace
 from kvplan.engines.vllm.layers import stages
-from kvplan.engines.vllm.outside import more_graphs
 from kvplan.engines.vllm.plan import ENGINE
 from kvplan.engines.vllm.profile import Profile, profile
 from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS
@@ -205,7 +205,7 @@ def _graphs(found: Sequence[Sizes]) -> list[Constant]:
         at = VERSIONS.index(x.settings.graphs_as)
         since = [era for era in eras if VERSIONS.index(era) <= at][-1]
         asked = x.case.deployment
-        odd = asked is None or asked.device is None or more_graphs(asked.device) > 1 or workspace(asked, x.settings) > 0
+        odd = asked is None or asked.device is None or drivers.branch(asked) is not None or workspace(asked, x.settings) > 0
         if x.graphs is not None and x.graphs > 0 and captured(x.settings) >= ENOUGH_SIZES and not odd:
             whole, pieces = graph_counts(x.settings, x.settings.captures.mode)
             points.setdefault(since, []).append(Captured(whole, pieces * x.layers, x.graphs * GIB, x.case.group))

@@ -187,8 +187,9 @@ def this_machine() -> tuple[Device, int]:
         sizes = [known, *(catalogue.find_device(id_) for id_ in known.same_name if id_ in catalogue.device_ids())]
         known = min(sizes, key=lambda one: abs((one.nvml_total_mib or 0) - total)).changed(taken=None)
     if known is None or gpu.mig:
-        return Device(id="auto", name=gpu.name, vendor="nvidia", memory_gb=None, size_bytes=gpu.total_bytes), gpu.used_bytes
-    facts = {"nvml_total_mib": total}
+        device = Device(id="auto", name=gpu.name, vendor="nvidia", memory_gb=None, size_bytes=gpu.total_bytes, driver=gpu.driver)
+        return device, gpu.used_bytes
+    facts: dict[str, Any] = {"nvml_total_mib": total, "driver": gpu.driver}
     if known.cuda_total_mib is None or abs((known.nvml_total_mib or 0) - total) > OTHER_CARD * total:
         facts["size_bytes"] = gpu.total_bytes - gpu.reserved_bytes
     return known.changed(**facts), gpu.used_bytes

@@ -8,6 +8,7 @@ from typing import Any
 
 from kvplan import engines
 from kvplan.deployment import NAMES, Deployment
+from kvplan.engines.common import drivers
 from kvplan.engines.common.builds import unnamed
 from kvplan.engines.common.checks import before_all, refusal
 from kvplan.engines.common.doubts import doubts, second_copy, unread_weights, without_kernel
@@ -94,7 +95,7 @@ def _in_doubt(settled: Settled, released: Deployment, facts: Facts, outcome: Out
     ancient = (old,) if old and facts.pool != "set aside" else ()
     room = WIDE * d.device.memory_bytes if d.device else 0
     wide = abs(outcome.margin_bytes or 0) >= room > 0
-    why = (*(doubts(d, facts) if outcome.starts else ()), *(ancient if wide else ()))
+    why = (*(doubts(d, facts) + drivers.older(d, facts, outcome) if outcome.starts else ()), *(ancient if wide else ()))
     undecided = (
         *settled.undecided,
         *(() if wide else ancient),

@@ -107,7 +107,7 @@ def test_every_constant_says_its_sources_and_few_of_them_widen() -> None:
             assert c.low < c.high or c.value == 0, c
 
 
-@pytest.mark.parametrize("fraction", [0.9, 0.92, 0.93, 0.935, 0.94, 0.945, 0.95, 0.955, 0.96, 0.965, 0.97])
+@pytest.mark.parametrize("fraction", [0.92, 0.93, 0.935, 0.94, 0.945, 0.95, 0.955, 0.96, 0.965, 0.97])
 def test_a_constant_of_one_source_does_not_decide_for_certain(fraction: float) -> None:
     """NCCL's buffers over NVLink, 1.38 GiB and up to 2.07 (vllm.yaml outside_torch_links), from one source: beside the fraction, so that
     what a start leaves of the device may be theirs too where it is less than they are thought to hold."""

@@ -58,6 +58,16 @@ class Options:
             raise SpecError("engine_option", [("allocator", said)])
         return word
 
+    def driver(self) -> int | None:
+        """The branch of NVIDIA's driver (535 of 535.183.01)."""
+        value = self._values.get("driver")
+        if value is None:
+            return None
+        if not re.fullmatch(r"[1-9][0-9]{2,3}(\.[0-9]{1,4})*", value):
+            said = f"{value[:60]!r}: write what nvidia-smi calls the driver version, such as 550.54.15"
+            raise SpecError("engine_option", [("driver", said)])
+        return int(value.partition(".")[0])
+
     def growing_segments(self) -> bool:
         """Whether torch's allocator maps memory into segments that grow."""
         return "expandable_segments:true" in self.allocator()

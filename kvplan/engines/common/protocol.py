@@ -295,6 +295,7 @@ class Facts(NamedTuple):
     kv_advice        cache formats that advice may offer, with their bits; weight_advice likewise
     settings         switches that advice may offer
     fraction_ceiling advice raises the memory fraction up to here; None: not above its own default
+    driver_from      the first release whose builds need a driver of CUDA 13: what an older one holds is no question; None: it is none
     whole_prompts    releases before this one read a prompt in one step, so that smaller steps are no advice
     constants        the name of its measured constants; None: it has none
     measured_from    the release from which five or more public start-up logs are behind them; None: fewer are
@@ -330,6 +331,7 @@ class Facts(NamedTuple):
     weight_advice: tuple[tuple[str, int], ...] = ()
     settings: tuple[Setting, ...] = ()
     fraction_ceiling: float | None = None
+    driver_from: str | None = None
     whole_prompts: tuple[int, ...] = ()
     constants: str | None = None
     measured_from: str | None = None

@@ -10,6 +10,7 @@ from kvplan.forms import Form
 #: engine_option keys, by the names of its server arguments.
 OPTIONS: dict[str, str] = {
     "allow_overwrite_longer_context_len": "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN: lengths beyond the model's own",
+    "driver": "NVIDIA's driver, such as 535.183.01: before 550 CUDA graphs hold three times as much",
     "allocator": "PYTORCH_CUDA_ALLOC_CONF: how torch reserves memory",
     "attention_backend": "the attention backend, which may set the page size",
     "decode_attention_backend": "... of decoding alone",

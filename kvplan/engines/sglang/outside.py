@@ -8,6 +8,7 @@ counted from shapes, its hidden states as many as vLLM's logs say.
 from __future__ import annotations
 
 from kvplan.deployment import Deployment
+from kvplan.engines.common import drivers
 from kvplan.engines.common.lines import Span, modelled, span
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.releases import release
@@ -39,7 +40,8 @@ def outside(d: Deployment, model: Lowered, s: SglangSettings) -> tuple[Entry, ..
         each, n = d.constants.at("graph_bytes", VERSIONS, s.release), s.graph_sizes
         first = EXPERTS if routed(model.layers) else Span(0, 0, 0)
         sizes = Span(*(int(n * end) + more for end, more in zip(each.ends, first, strict=True)))
-        found.append(modelled("CUDA graphs", sizes, f"{n} batch sizes captured; {each.said}", "graphs", sources=each.groups))
+        sizes = drivers.held(sizes, d)
+        found.append(modelled(drivers.LINE, sizes, f"{n} batch sizes captured; {each.said}", "graphs", sources=each.groups))
     tokens, formats = s.pools.chunk, weight_formats(d)
     if tokens <= 0:  # chunking is off: a prompt may be as long as the context
         tokens = s.pools.context_len

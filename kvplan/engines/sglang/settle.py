@@ -108,6 +108,7 @@ def settle(d: Deployment) -> Settled:
     d, served = as_served(d, version, rules)
     options, spec = Options(d), read_speculative(d.speculative)
     options.allocator()
+    options.driver()
     traits = read_traits(lower(d.model, cache_formats(replace(d, kv_dtype=None))))
     d, forced, said = forced_groups(d, version, rules, traits)
     d = backends.without_branches(asked, d, rules, traits)

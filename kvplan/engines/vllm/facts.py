@@ -18,6 +18,7 @@ OPTIONS: dict[str, str] = {
     "usage": "server or offline: whose batch defaults apply",
     "hf_overrides": 'keys of the model\'s config that are replaced, as JSON, such as {"max_position_embeddings": 65536}',
     "use_flashinfer_sampler": "VLLM_USE_FLASHINFER_SAMPLER: FlashInfer samples, which sorts no logits (0.8 to 0.16)",
+    "driver": "NVIDIA's driver, such as 535.183.01: before 550 CUDA graphs hold three times as much",
     "compiled": "a start that finds the compiled graph of one before, and holds nothing to make it",
     "allow_long_max_model_len": "VLLM_ALLOW_LONG_MAX_MODEL_LEN: lengths beyond the model's own",
     "async_scheduling": "one batch more in flight",
@@ -122,12 +123,14 @@ FACTS = Facts(
         Setting("allow_long_max_model_len", ("true",), "allow more than the model's own maximum (VLLM_ALLOW_LONG_MAX_MODEL_LEN=1)"),
         Setting("disable_hybrid_kv_cache_manager", ("false",), "let window layers keep their window alone"),
         Setting("enable_prefix_caching", ("false",), "no prefix caching"),
+        Setting("driver", ("550",), "NVIDIA's driver 550 or newer, whose graphs are smaller"),
         Setting("async_scheduling", ("false",), "no asynchronous scheduling"),
     ),
     fraction_ceiling=0.95,
     whole_prompts=(0, 8),
     constants="vllm",
     measured_from=MEASURED_FROM,
+    driver_from="0.20",  # docker/Dockerfile CUDA_VERSION: 12.9.1 in 0.19.1, 13.0.2 in 0.20.0, which needs driver 580
     tiers="kv_offloading_size=64 (GiB), lmcache_l1_size_gb=64 or dyn_kvbm_cpu_cache_gb=64 asks for one",
     shares_experts=True,
     apart=Apart("rows", "0.29", ("disable_hybrid_kv_cache_manager", "0.22")),  # config/vllm.py: with a kv_transfer_config

@@ -25,7 +25,7 @@ _PHASES = (
     Phase(
         " while CUDA graphs were captured", ("capture_model", "_capture_cudagraphs", "graph_capture(", "cuda_graph.py",
         "cudagraph_utils.py"),
-        (_LESS, _EAGER, _SEQS),
+        (_LESS, _EAGER, _SEQS, Move("option:driver", "550 or newer: graphs hold a third of what an older one makes of them")),
     ),
     Phase(
         " while the cache was allocated", ("_allocate_kv_cache", "allocate_gpu_cache", "initialize_kv_cache_tensors"),

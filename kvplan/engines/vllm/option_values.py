@@ -8,6 +8,7 @@ from kvplan.engines.common.options import Options
 def check_options(options: Options) -> None:
     """Raises SpecError for a value that its option does not take."""
     options.allocator()
+    options.driver()
     for key in ("compiled", "use_flashinfer_sampler", "disable_custom_all_reduce", "disable_chunked_mm_input", "trust_remote_code"):
         options.flag(key)
     for key in ("api_server_count", "max_cpu_loras", "prefill_context_parallel_size"):

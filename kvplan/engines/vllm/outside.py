@@ -11,6 +11,7 @@ from __future__ import annotations
 from kvplan.constants import Constants
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
+from kvplan.engines.common import drivers
 from kvplan.engines.common.lines import CONTEXT, Span, modelled
 from kvplan.engines.common.measured import scaled
 from kvplan.engines.common.options import Options, read_lora
@@ -26,11 +27,6 @@ from kvplan.units import GIB
 #: Held before vLLM looks at free memory: it enters the check that enough is free, and up to 0.9.1 the budget (V1's
 #: determine_available_memory took all memory in use that torch does not own).
 CONTEXT_BYTES, CONTEXT_LOW, CONTEXT_HIGH = CONTEXT
-#: Cards whose graphs took several times those of others in public logs, and how many: A100 of 40 GB on driver 535, 2.2 to 2.9 GiB for
-#: models of 8B on three releases (two sources). No constant is fitted to them, and the driver is not in a question.
-MORE_GRAPHS = {"a100-40gb": 4.5}
-#: A card of such a size that is not named may be one of them, or the one of 79.33 GiB whose graphs took 3.49 GiB for 28 layers on 0.11.0.
-UNNAMED_MORE, UNNAMED_FROM = 6.5, 39 * GIB
 #: Modes that no published log has: such graphs take as much as both kinds at most.
 UNPUBLISHED = ("FULL", "FULL_DECODE_ONLY")
 #: Share of the graphs by which their capture exceeds the estimate that 0.20 and later charge, at most (vllm#57475: 0.12 of 0.46 GiB).
@@ -79,25 +75,17 @@ def graphs(d: Deployment, n_layers: int, s: VllmSettings, constants: Constants, 
             both = sized("FULL_AND_PIECEWISE")
             point = found.point if 20 * found.point > both.point else both.point  # an era whose logs hardly tell the two apart
             found = Span(point, 0, max(found.high, both.high))
-        found = _more(found, d, s)
+        found = _more(drivers.held(found, d), d, s)
         logits = captured_logits(d, s.served.layers, s)
         found = Span(*(a + b for a, b in zip(found, logits, strict=True)))
         if held := workspace(d, s):
             least = sum(graph_counts(s, s.captures.mode)) * LEAST_GRAPH if s.charges_graphs else found.point
             found, said = Span(held + least, held, held + max(found.high, least)), f"{said}; FlashInfer's workspace"
-    return modelled("CUDA graphs", found, said, "graphs", sources=each.groups)
-
-
-def more_graphs(device: Device) -> float:
-    """How many times another card's the graphs of this one may be; no constant is fitted to those where it is more than once."""
-    unnamed = UNNAMED_MORE if device.vendor == "other" and device.memory_bytes >= UNNAMED_FROM else 1
-    return MORE_GRAPHS.get(device.card, unnamed)
+    return modelled(drivers.LINE, found, said, "graphs", sources=each.groups)
 
 
 def _more(found: Span, d: Deployment, s: VllmSettings) -> Span:
     """Graphs with those of adapters beside them; more where all-reduces between machines are captured with them."""
-    if d.device is not None:
-        found = found._replace(high=max(found.high, int(found.point * more_graphs(d.device))))
     if s.rules.lora_graphs and d.lora not in (None, "off"):
         sets = _adapted_sets(d)
         found = Span(*(int(end * (1 + (times - 1) * sets)) for end, times in zip(found, BOTH_GRAPHS, strict=True)))

@@ -9,6 +9,8 @@ import pytest
 
 import kvplan
 from kvplan.errors import SpecError
+from kvplan.ledger import Entry
+from kvplan.planner.plan import Plan
 from tests.conftest import planned
 
 LLAMA = "meta-llama/llama-3.1-8b"
@@ -98,3 +100,56 @@ def test_what_was_asked_is_written_back() -> None:
     text = kvplan.emit(LLAMA, "vllm", engine="vllm", device="h100", max_model_len=4096, engine_option=asked)
     assert '"cudagraph_capture_sizes": [1, 2, 4]' in text
     assert "--no-enable-eplb" in text
+
+
+def planned_on(driver: str | None, version: str = "0.15.1", device: str = "l4", fraction: float = 0.9) -> Plan:
+    return planned(
+        "qwen/qwen2.5-7b", engine="vllm", engine_version=version, device=device, context=4096, memory_fraction=fraction,
+        engine_option={"driver": driver} if driver else {},
+    )  # fmt: skip
+
+
+def of_driver(driver: str | None, **question: Any) -> Entry:
+    return next(e for e in planned_on(driver, **question).ledgers[0].outside if e.name == "CUDA graphs")
+
+
+def test_an_older_driver_holds_more_of_the_same_graphs() -> None:
+    """vllm#5517: 3.8086 GiB with CUDA 12.2's and 12.3's driver (535, 545), 1.1367 with 12.4's (550), on one A10G."""
+    new, old = of_driver("550.54.15"), of_driver("545.23.08")
+    assert old.bytes / new.bytes == pytest.approx(3.8086 / 1.1367, rel=0.02)
+    assert of_driver("535") == old
+    assert of_driver("580.65.06") == new == of_driver(None)
+
+
+@pytest.mark.parametrize(("model", "gib"), [("qwen/qwen2.5-1.5b", 1.76), ("qwen/qwen2.5-7b", 1.96)])
+def test_graphs_that_driver_535_logged(model: str, gib: float) -> None:
+    """Logs of H100 with 535.86.10, romeramarc/Tfg-mn5-llm-serving: within the interval, and nearer than half."""
+    plan = planned(
+        model,
+        engine="vllm",
+        engine_version="0.15.1",
+        device="64784MiB",
+        context=4096,
+        max_num_seqs=256,
+        engine_option={"driver": "535.86.10"},
+    )
+    found = next(e for e in plan.ledgers[0].outside if e.name == "CUDA graphs")
+    assert found.low <= gib * (1 << 30) <= found.high
+    assert found.bytes == pytest.approx(gib * (1 << 30), rel=0.25)
+
+
+def test_a_driver_that_nobody_names_is_a_doubt_where_it_decides() -> None:
+    """Of 22.0 GiB an L4 keeps 2.2 beside 0.9 of it: room for graphs of 0.6 GiB, not of 2.0. CUDA 13's builds need a newer one."""
+    plan = planned_on(None)
+    assert plan.starts
+    assert plan.outcome.start_certainty != "certain"
+    assert any("on an NVIDIA driver before 550" in note and "--engine-option driver=550" in note for note in plan.model.notes)
+    for other in (planned_on("550"), planned_on(None, "0.20"), planned_on(None, device="rtx-5090"), planned_on(None, fraction=0.8)):
+        assert other.starts
+        assert not any("NVIDIA driver" in note for note in other.model.notes)
+    assert planned_on("535", fraction=0.97).starts is False
+
+
+def test_a_driver_is_a_version() -> None:
+    with pytest.raises(SpecError, match=r"driver: 'R535': write what nvidia-smi calls the driver version, such as 550\.54\.15"):
+        planned_on("R535")
