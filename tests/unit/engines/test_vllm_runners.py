@@ -57,7 +57,7 @@ def test_a_start_that_logged_each_of_its_parts() -> None:
     assert lines["activations"].bytes / GIB < 0.7  # the encoders' part; logits twice in f32 would be a whole one
     assert "CUDA graphs" not in lines
     beside = {entry.name: entry for entry in ledger.outside}
-    assert beside["CUDA graphs"].bytes / GIB == pytest.approx(0.78, abs=0.05)
+    assert beside["CUDA graphs"].bytes / GIB == pytest.approx(0.78, abs=0.1)
     assert plan.capacity is not None
     assert plan.capacity.kv_bytes / GIB == pytest.approx(3.1, abs=0.05)
 
