@@ -154,7 +154,7 @@ def test_some_of_a_machines_gpus():
 
 
 def test_every_row_of_machines_is_reached_and_means_a_packaged_device():
-    for row in machines.rows():
+    for row in machines.every():
         assert row.device in catalogue.device_ids()
         assert row.number in ("", r"\1") or int(row.number) <= 16
         assert (row.number == r"\1") == (row.pattern.groups == 1 and "(\\d" in row.pattern.pattern), row.pattern.pattern
