@@ -7,7 +7,7 @@ from pathlib import Path
 _PACKAGE = Path(__file__).parent
 
 
-def rows(table: str) -> list[list[str]]:
-    """The rows of a table by its path in this package, in its order."""
+def rows(table: str | Path) -> list[list[str]]:
+    """The rows of a table by its path, in this package where that is not a whole one, in its order."""
     lines = (_PACKAGE / table).read_text(encoding="utf-8").splitlines()
     return [line.split("\t") for line in lines if line and not line.startswith("#")]

@@ -12,16 +12,16 @@ from kvplan import catalogue, names
 from kvplan.errors import AmbiguousName, UnknownName
 from kvplan.names.nearest import nearest
 from kvplan.names.releases import taken_apart
+from kvplan.rows import rows
 from tests.conftest import planned
 
 
 def test_what_a_name_means() -> None:
     """names.tsv."""
-    lines = (Path(__file__).parent / "names.tsv").read_text(encoding="utf-8").splitlines()
-    rows = [(*line.split("\t"), "", "", "", "")[:4] for line in lines if not line.startswith("#")]
-    assert len(rows) > 40
+    known = [(*row, "", "", "")[:4] for row in rows(Path(__file__).parent / "names.tsv")]
+    assert len(known) > 40
     wrong = {}
-    for written, *expected in rows:
+    for written, *expected in known:
         try:
             model = catalogue.find_model(written)
         except kvplan.KvplanError as error:
