@@ -83,9 +83,9 @@ def test_a_window_that_nobody_states_is_not_counted_and_said(written: str, lengt
     found = catalogue.find_model(written)
     assert found.max_context == length
     assert any("no source states whether it has a window: it is counted without" in note for note in found.notes)
-    plan = kvplan.estimate(written, engine="ideal", context=8192)
+    plan = planned(written, engine="ideal", context=8192)
     assert plan.cache.total_bytes == 8192 * 131_072
-    assert kvplan.estimate("mistralai/Mistral-7B-v0.1", engine="ideal", context=8192).cache.total_bytes == 4096 * 131_072
+    assert planned("mistralai/Mistral-7B-v0.1", engine="ideal", context=8192).cache.total_bytes == 4096 * 131_072
 
 
 def test_a_tag_in_a_quantisation_that_is_not_listed() -> None:
@@ -241,6 +241,7 @@ def test_a_short_name_in_a_format_is_a_release_or_the_command_that_answers() -> 
         assert str(caught.value).endswith(command)
 
 
+@pytest.mark.slow
 def test_every_part_of_a_catalogue_id_that_people_write_resolves() -> None:
     """The last part of each id, in any case, means that id or, where a hub id ends the same, what that means."""
     for id_ in catalogue.model_ids():

@@ -41,10 +41,10 @@ from tests.conftest import planned
     ],
 )
 def test_a_release_makes_the_parameters_that_others_count(written: str, billions: float, of_cache: int) -> None:
-    plan = kvplan.estimate(written, engine="ideal", context=2048)
+    plan = planned(written, engine="ideal", context=2048)
     assert plan.model.parameters / 1e9 == pytest.approx(billions, abs=0.05 if billions > 100 else 0.035 if billions > 5 else 0.005)
     length = catalogue.find_model(written).max_context or 0
-    at = [kvplan.estimate(written, engine="ideal", context=n).cache.total_bytes for n in (length - 1, length)]
+    at = [planned(written, engine="ideal", context=n).cache.total_bytes for n in (length - 1, length)]
     assert at[1] - at[0] == of_cache
 
 
@@ -306,7 +306,7 @@ def test_a_tuned_release_of_another_length_is_no_alias(written: str, length: int
     ],
 )
 def test_a_release_takes_the_files_that_others_list(written: str, kept: int, gigabytes: float) -> None:
-    weights = kvplan.estimate(written, engine="ideal", context=2048).model.weight_bytes
+    weights = planned(written, engine="ideal", context=2048).model.weight_bytes
     assert (weights + kept) / 1e9 == pytest.approx(gigabytes, rel=0.003)
 
 
@@ -324,5 +324,5 @@ def test_unsloth_s_files_of_gemma_4_trained_for_q4_0() -> None:
     found = kvplan.model("unsloth/gemma-4-12B-it-qat-GGUF:UD-Q4_K_XL")
     assert found.checkpoint == "q4_0"
     assert any("Q4_0 throughout" in note for note in found.notes)
-    text = kvplan.estimate("unsloth/gemma-4-12B-it-qat-GGUF:UD-Q4_K_XL", engine="llama.cpp", context=2048, multimodal="off")
+    text = planned("unsloth/gemma-4-12B-it-qat-GGUF:UD-Q4_K_XL", engine="llama.cpp", context=2048, multimodal="off")
     assert text.model.weight_bytes / 1e9 == pytest.approx(6.72, rel=0.06)
