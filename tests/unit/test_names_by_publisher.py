@@ -86,12 +86,6 @@ def test_a_point_and_an_underscore_of_a_version_are_one(written: str, since: str
     assert (mine.blocks, mine.max_context) == (own.blocks, own.max_context)
 
 
-def test_a_tuned_model_may_be_longer_or_shorter_than_its_base() -> None:
-    """Vicuna 1.3 is LLaMA of 2,048 tokens, LeoLM Llama 2 trained on 8,192: their model cards."""
-    found = {name: catalogue.find_model(name).max_context for name in ("lmsys/vicuna-7b-v1.3", "LeoLM/leo-hessianai-7b")}
-    assert found == {"lmsys/vicuna-7b-v1.3": 2048, "LeoLM/leo-hessianai-7b": 8192}
-
-
 def test_a_publisher_that_converts_all_models_alike() -> None:
     """vLLM 0.13 loads 15.33 to 15.42 GiB of RedHatAI/Qwen3-14B-FP8-dynamic on one card (kyuz0/amd-r9700-vllm-toolboxes, benchmarks)."""
     name = "RedHatAI/Qwen3-14B-FP8-dynamic"

@@ -59,14 +59,6 @@ def test_a_model_makes_the_total_of_its_files_to_the_last_parameter(row: list[st
     assert made.parameters + (made.mtp_parameters or 0) == int(total) - int(beside or 0)
 
 
-@pytest.mark.parametrize(
-    ("written", "length"), [("HuggingFaceTB/SmolLM3-3B", 65_536), ("Qwen/QwQ-32B", 40_960), ("tencent/Hy3-preview", 262_144)]
-)
-def test_a_length_is_the_release_s_not_its_class_s(written: str, length: int) -> None:
-    """max_position_embeddings of each, scraped from its config.json (llmfit 1.1.17)."""
-    assert planned(written).as_dict()["question"]["context"]["value"] == length
-
-
 def test_phi_4_multimodal_is_counted_without_its_adapters() -> None:
     """Of rank 256 for images and 320 for speech, on q, k and v, o and both matrices of the network of 32 layers; the Hub's total."""
     adapters = 32 * (256 + 320) * (3072 + 5120 + 3072 + 3072 + 3072 + 16_384 + 8192 + 3072)
@@ -235,12 +227,6 @@ def test_qwen3_vl_embedding_8b_has_no_output() -> None:
     """MTEB's registry: 8,144,793,840 parameters; those of Qwen3-VL-8B less 151,936 x 4,096."""
     assert planned("Qwen/Qwen3-VL-Embedding-8B", engine="ideal", context=1024).model.parameters == 8_144_793_840
     assert planned("Qwen/Qwen3-VL-Reranker-8B", engine="ideal", context=1024).model.parameters == 8_144_793_840 + 151_936 * 4096
-
-
-@pytest.mark.parametrize(("written", "length"), [("Qwen/Qwen2-57B-A14B", 131_072), ("Qwen/Qwen2-57B-A14B-Instruct", 32_768)])
-def test_a_tuned_release_of_another_length_is_no_alias(written: str, length: int) -> None:
-    """llmfit 1.1.17 has both lengths; the base's config.json says 131,072."""
-    assert planned(written, engine="ideal").as_dict()["question"]["max_model_len"]["value"] == length
 
 
 @pytest.mark.parametrize(
