@@ -12,6 +12,10 @@ estimate: .venv/installed
 shell: .venv/installed
 	@PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV="$(CURDIR)/.venv" $${SHELL:-/bin/sh} || true
 
+# Workers, and the processes that tests start, share the bytecode of the package and of tests whose asserts pytest rewrote: without it each
+# of them compiles all of that.
+test test-fast: export PYTHONDONTWRITEBYTECODE =
+
 test: lint
 	$(BIN)/pytest -n auto --dist worksteal
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import NamedTuple
 
 from kvplan.llama_quantize import NGRAMS, with_types
+from kvplan.rows import rows
 from kvplan.tensors import KEPT_MODELS, Layer, Lowered, Same, WeightTensor, changed
 from kvplan.weights import Tensors, model_tensors
 
 HEAD = "# Written by tools/gguf_files.py; kvplan/gguf_files.py says what the columns mean.\n"
-_FILE = Path(__file__).parent / "gguf_files.tsv"
 
 
 #: How far a file may be beyond those that are known and, of types that a rule makes, beyond the rule: so that nine in ten are nearer where
@@ -122,12 +121,10 @@ def _lines() -> dict[tuple[int, str, str], tuple[int, int, int]]:
     """What a line is of -> the smallest and the largest file in bytes, how many were seen; of unsloth's types those of all models of the
     same shapes too, under no name."""
     found: dict[tuple[int, str, str], tuple[int, int, int]] = {}
-    for line in _FILE.read_text(encoding="utf-8").splitlines():
-        if not line.startswith("#"):
-            n, kind, low, high, seen, name = line.split("\t")
-            one = (int(float(low) * 2**30), int(float(high) * 2**30), int(seen))
-            found[line_of(int(n), kind, name)] = one
-            if kind.startswith("ud_"):
-                least, most, others = found.get((int(n), kind, ""), (*one[:2], 0))
-                found[int(n), kind, ""] = (min(least, one[0]), max(most, one[1]), others + one[2])
+    for n, kind, low, high, seen, name in rows("gguf_files.tsv"):
+        one = (int(float(low) * 2**30), int(float(high) * 2**30), int(seen))
+        found[line_of(int(n), kind, name)] = one
+        if kind.startswith("ud_"):
+            least, most, others = found.get((int(n), kind, ""), (*one[:2], 0))
+            found[int(n), kind, ""] = (min(least, one[0]), max(most, one[1]), others + one[2])
     return found

@@ -12,12 +12,10 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 from kvplan.errors import KvplanError
-
-_FILE = Path(__file__).parent / "machines.tsv"
+from kvplan.rows import rows
 
 #: Machine types with a share of a GPU -> what they carry.
 SHARES: tuple[tuple[str, str], ...] = (
@@ -62,10 +60,9 @@ class _Row(NamedTuple):
 
 
 @cache
-def rows() -> tuple[_Row, ...]:
+def every() -> tuple[_Row, ...]:
     """The rows of the table."""
-    lines = (line.split("\t") for line in _FILE.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#"))
-    return tuple(_Row(re.compile(pattern), *(*rest, "", "")[:3]) for pattern, *rest in lines)
+    return tuple(_Row(re.compile(pattern), *(*rest, "", "")[:3]) for pattern, *rest in rows("machines.tsv"))
 
 
 def find(name: str) -> Machine | None:
@@ -77,7 +74,7 @@ def find(name: str) -> Machine | None:
     Machine(name='p5.48xlarge', device='h100-80gb', number=8, ram_gib=2048)
     """
     key = _ATTACHED.sub("", name.strip().lower().removeprefix("ml."))
-    for row in rows():
+    for row in every():
         if match := row.pattern.fullmatch(key):
             counted = row.number == r"\1"
             number = int(match[1]) if counted else int(row.number) if row.number else None

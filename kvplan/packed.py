@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
+from kvplan.rows import rows
 from kvplan.spec import ModelSpec, lower
 from kvplan.tensors import CacheFormats, Lowered, Role, WeightTensor
 from kvplan.uploads import RECURRENT
 
-_FILE = Path(__file__).parent / "packed.tsv"
 MATRICES: tuple[Role, ...] = ("attention", "mlp", "experts", "shared_experts")
 Formats = dict[tuple[int, int], str | None]
 """Layer, draft modules after the others, and place of a tensor in it -> its format; None: not quantised."""
@@ -37,8 +36,7 @@ SMALL = 256
 
 @cache
 def _lines() -> dict[str, tuple[str, str]]:
-    rows = (line.split("\t") for line in _FILE.read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
-    return {name.lower(): (parts, evidence) for name, parts, evidence in rows}
+    return {name.lower(): (parts, evidence) for name, parts, evidence in rows("packed.tsv")}
 
 
 def as_packed(spec: ModelSpec, name: str) -> dict[str, Any]:

@@ -31,7 +31,7 @@ collect_ignore = list(TORCH) if find_spec("torch") is None else []
 #: runs the pages' commands or reads every packaged model, and of the unit tests those that start many processes or read many files.
 SLOW = (
     "gpu/", "oracle/", "property/", "contract/", "catalogue/", "docs/", "unit/validate/", "unit/web/", "unit/importers/test_hub_asked.py",
-    *(f"unit/manifests/test_{name}.py" for name in ("bounds", "ci", "deployments", "emit", "emit_quoting")),
+    *(f"unit/manifests/test_{name}.py" for name in ("bounds", "ci", "emit", "emit_quoting")),
     *(f"unit/manifests/test_{name}.py" for name in ("private", "reports")),
     *(f"unit/simulate/test_{name}.py" for name in ("engine_pools", "paper", "routers", "simulated_tiers")),
     *(f"unit/test_{name}.py" for name in ("changes_advised", "cli_files", "limits_of_settings", "search", "sweep_files")),

@@ -1,5 +1,12 @@
 """Start-up logs of every engine as tests use them; the expected numbers stand in the lines."""
 
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from kvplan.startup_logs import LoggedStart
+
 VLLM_V1 = """\
 (APIServer pid=1) INFO 04-19 10:18:36 [utils.py:299]  ▄▄ ▄█ █     █     █ ▀▄▀ █  version 0.19.0
 (APIServer pid=1) INFO 04-19 10:18:36 [utils.py:233] non-default args: {'model_tag': 'Qwen/Qwen3-8B', 'model': 'Qwen/Qwen3-8B', \
@@ -86,3 +93,44 @@ llama_kv_cache: size =   24.00 MiB (  1024 cells,  12 layers,  4/1 seqs), K (f16
 llama_context:      CUDA0 compute buffer size =   398.38 MiB
 llama_context:  CUDA_Host compute buffer size =    15.15 MiB
 """
+
+LOGS = {"vllm": VLLM_V1, "v0": VLLM_V0, "sglang": SGLANG, "trt": TRT, "llama": LLAMA}
+STAMP = "2026-04-19T12:18:36.353123456Z"
+#: One line in, one line out, as each collector writes it.
+COLLECTORS: dict[str, Callable[[str], str]] = {
+    "compose": lambda line: f"vllm-1  | {line}",
+    "old compose": lambda line: f"inference_vllm_1    | {line}",
+    "docker -t": lambda line: f"{STAMP} {line}",
+    "cri": lambda line: f"{STAMP} stderr F {line}",
+    "docker desktop": lambda line: f"2026-04-19 12:18:36.353 | {line}",
+    "cri stdout": lambda line: f"2026-04-19T12:18:36.353123456+02:00 stdout F {line}",
+    "docker json": lambda line: json.dumps({"log": line + "\n", "stream": "stderr", "time": STAMP}),
+    "docker json by Go": lambda line: (
+        json.dumps({"log": line + "\n"}).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    ),
+    "fluent-bit": lambda line: json.dumps({"date": 1.5, "log": line, "kubernetes": {"pod_name": "x"}}),
+    "google": lambda line: json.dumps({"severity": "INFO", "textPayload": line, "labels": {}}),
+    "structured": lambda line: json.dumps({"severity": "INFO", "message": line}),
+    "structlog": lambda line: json.dumps({"event": line, "level": "info"}),
+    "kubectl": lambda line: f"[pod/vllm-7f9c/vllm] {line}",
+    "kubectl json": lambda line: "[pod/vllm-7f9c/vllm] " + json.dumps({"log": f"\x1b[32m{line}\x1b[0m"}),
+    "journal": lambda line: f"Apr 19 12:18:36 gpu-host vllm[123]: {line}",
+    "journal iso": lambda line: f"2026-04-19T12:18:36+0200 gpu-host vllm[123]: {line}",
+    "ray": lambda line: f"(RayWorkerWrapper pid=4711, ip=10.0.0.2) {line}",
+    "ray serve": lambda line: f"(ServeReplica:llm:VLLM pid=4711) {line}",
+    "ray, old": lambda line: f"(pid=4711) {line}",
+    "slurm": lambda line: f"3: {line}" if line[:1] in "([" or line[:1].isupper() else line,
+    "mpirun": lambda line: f"[1,0]<stdout>:{line}",
+    "colours": lambda line: f"\x1b[1;36m{line}\x1b[0;0m",
+    "title": lambda line: f"\x1b]0;serve\x07{line}",
+    "github": lambda line: f"2026-04-19T12:18:36.1234567Z {line}",
+    "windows": lambda line: f"{line}\r",
+    "progress": lambda line: f"Loading: 10%\rLoading: 90%\r{line}",
+    "progress and windows": lambda line: f"Loading: 10%\rLoading: 90%\r{line}\r",
+    "zeros": lambda line: f"\0\0{line}\0",
+    "blanks": lambda line: f" \t{line}  ",
+}
+
+
+def reading(start: LoggedStart) -> tuple[object, ...]:
+    return start.engine, start.version, start.model, start.question, [f[:4] for f in start.figures]

@@ -18,15 +18,9 @@ from typing import Any, NamedTuple
 
 from name_rules import (
     BEFORE_TUNING,
-    BY_NAME,
-    FORMATS,
     LENGTHS,
     NOT_CONVERTED,
     OLLAMA_FORMATS,
-    STORED,
-    TAGS,
-    TUNED_FROM,
-    WITH_DSPARK,
     left_out,
     length_of,
     of_the_page,
@@ -45,6 +39,7 @@ from kvplan.errors import KvplanError
 from kvplan.importers.hf_config import import_config, load_json
 from kvplan.importers.spec_yaml import dump_spec
 from kvplan.names.releases import taken_apart
+from kvplan.rows import rows as table
 from kvplan.spec import ModelSpec, lower, parse_spec
 from kvplan.tensors import CacheFormats
 from kvplan.weights import count
@@ -56,7 +51,7 @@ TOLD_APART = ("none", "fbgemm-fp8")
 INDEX = ROOT / "kvplan" / "names" / "names.tsv"
 COUNTED = ROOT / "tools" / "packed_names.tsv"
 TABLE = ROOT / "tools" / "table_names.tsv"
-SOURCED = ROOT / "tools" / "tuned_names.tsv"  # name, what it is of, weights, length, evidence, who says so
+SOURCED = ROOT / "tools" / "tuned_names.tsv"
 WRITTEN = "Written by tools/build_names.py: correct the importer or the facts, not this file."
 PLAIN = CacheFormats("bf16", "bf16", "bf16", "bf16")
 HEADER = """\
@@ -306,14 +301,12 @@ def never_reached(base: ModelSpec, stated: int | None) -> bool:
     return bool(stated) and stated == base.max_context and min(windows, default=0) >= (stated or 0)
 
 
-def tuned(specs: dict[str, ModelSpec], index: dict[str, Line]) -> None:
-    """A line for every hub id that is known by its model card alone."""
-    for name, base in (TUNED_FROM | WITH_DSPARK).items():
+def sourced(index: dict[str, Line]) -> None:
+    """A line for every name that is known by what somebody says of it, which comes before what tables do not state."""
+    for names, base, weights, length, evidence, _who in table(SOURCED):
         of = index[base.lower()]
-        weights = FORMATS[STORED[name]] if name in STORED else of.weights
-        own = LENGTHS.get(name)
-        length = of.length if own in (None, specs[of.base].max_context) else str(own)
-        add(index, Line(name, of.base, weights, length, "e" if name in WITH_DSPARK else "m"))
+        for name in names.split():
+            index[name.lower()] = Line(name, of.base, weights or of.weights, length or of.length, evidence)
 
 
 def by_size(base: ModelSpec, row: dict[str, Any]) -> str | None:
@@ -346,24 +339,13 @@ def ollama(data: Path, specs: dict[str, ModelSpec], index: dict[str, Line]) -> N
         said = of.length if length is None else "" if length == base.max_context else str(length or "?")
         for tag in tags:
             add(index, Line(tag, of.base, weights, said, rests_on))
-    for tags, hub_id, weights in TAGS:
-        of = index[hub_id.lower()]
-        for tag in tags.split():
-            add(index, Line(tag, of.base, weights, of.length, "o"))
 
 
 def counted(index: dict[str, Line]) -> None:
-    """A line for every upload that is known by its name, by the Hub's count of its elements, or by sizes that a table has."""
-    for name, (of, weights) in BY_NAME.items():
-        length = "?" if LENGTHS.get(name) == 0 else index[of.lower()].length
-        add(index, Line(name, index[of.lower()].base, weights, length, "b"))
-    for row in SOURCED.read_text(encoding="utf-8").splitlines():
-        name, base, weights, length, evidence, _source = row.split("\t")
-        of = index[base.lower()]
-        add(index, Line(name, of.base, weights or of.weights, length or of.length, evidence))
-    for table, evidence in ((COUNTED, ["k"]), (TABLE, [])):
-        for row in table.read_text(encoding="utf-8").splitlines():
-            add(index, Line(*row.split("\t"), *evidence))
+    """A line for every upload that is known by the Hub's count of its elements, or by sizes that a table has."""
+    for file, evidence in ((COUNTED, ["k"]), (TABLE, [])):
+        for row in table(file):
+            add(index, Line(*row, *evidence))
 
 
 def add(index: dict[str, Line], line: Line) -> None:
@@ -384,9 +366,8 @@ def main() -> None:
         for spec in specs.values():
             add(index, Line(spec.id, spec.id, "", "", "a"))
         same_shapes(data, specs, index, bound=bound)
-        if not bound:
-            tuned(specs, index)
     counted(index)
+    sourced(index)
     ollama(data, specs, index)
     for name, length in BEFORE_TUNING.items():
         index[name] = Line(name, index[name.lower()].base, "", str(length), "f")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan.constants import Constant
@@ -44,19 +44,11 @@ def quantile(ordered: Sequence[float], q: float) -> float:
 def _plane(points: Sequence[Captured], weights: Sequence[float]) -> tuple[float, float]:
     """Least squares of bytes = a whole + b pieces; one alone where the other would be negative."""
 
-    def of(one: Callable[[Captured], float], other: Callable[[Captured], float]) -> float:
-        return sum(w * one(p) * other(p) for w, p in zip(weights, points, strict=True))
+    def of(one: str, other: str) -> float:
+        return sum(w * getattr(p, one) * getattr(p, other) for w, p in zip(weights, points, strict=True))
 
-    def whole(p: Captured) -> float:
-        return p.whole
-
-    def pieces(p: Captured) -> float:
-        return p.pieces
-
-    def held(p: Captured) -> float:
-        return p.bytes
-
-    aa, bb, ab, ay, by = of(whole, whole), of(pieces, pieces), of(whole, pieces), of(whole, held), of(pieces, held)
+    aa, bb, ab = of("whole", "whole"), of("pieces", "pieces"), of("whole", "pieces")
+    ay, by = of("whole", "bytes"), of("pieces", "bytes")
     det = aa * bb - ab * ab
     a, b = ((ay * bb - by * ab) / det, (by * aa - ay * ab) / det) if det > 1e-9 * aa * bb else (-1.0, -1.0)
     if a < 0 or b < 0:

@@ -29,6 +29,7 @@ from kvplan.engines.common.settling import checkpoint_format
 from kvplan.errors import KvplanError
 from kvplan.gguf_files import HEAD, elements, file_bytes, line_of
 from kvplan.llama_quantize import with_types
+from kvplan.rows import rows
 from kvplan.spec import lower
 from kvplan.tensors import CacheFormats, Lowered
 
@@ -99,8 +100,7 @@ def of_ollama(path: str) -> Iterator[File]:
 
 def of_the_table() -> Iterator[File]:
     """gguf_seen.tsv."""
-    for line in SEEN.read_text(encoding="utf-8").splitlines():
-        upload, kind, size, draft, _ = line.split("\t")
+    for upload, kind, size, draft, _ in rows(SEEN):
         yield File(f"{upload}:{kind}", int(size), 0.5, tower=False, draft=draft == "draft")
 
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from kvplan.importers.hf_config import import_config, load_json
 from kvplan.importers.spec_yaml import dump_spec
+from kvplan.rows import rows
 from kvplan.spec import parse_spec
 
 HERE = Path(__file__).parent
@@ -53,13 +54,9 @@ def public_url(source: str) -> str:
 
 
 def from_folder(folder: Path) -> list[Entry]:
-    rows = [line.split("\t") for line in (folder / "INDEX.tsv").read_text(encoding="utf-8").splitlines()[1:]]
-    sources = {row[0]: (row[2], row[3] if len(row) > 3 else "") for row in rows}
+    sources = {row[0]: (row[2], row[3] if len(row) > 3 else "") for row in rows(folder.absolute() / "INDEX.tsv")[1:]}
     found = []
-    for line in (HERE / "catalogue_index.tsv").read_text(encoding="utf-8").splitlines():
-        if line.startswith("#") or not line.strip():
-            continue
-        file, id_, name, hub_ids, short = line.split("\t")
+    for file, id_, name, hub_ids, short in rows(HERE.absolute() / "catalogue_index.tsv"):
         source, note = sources[file]
         notes = [f"the public copy of the config: {note}"] if note and "look-up" not in note else []
         found.append(Entry(id_, name, [*hub_ids.split(","), *short.split(",")], public_url(source), notes, load_json(folder / file)))

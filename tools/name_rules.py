@@ -79,121 +79,11 @@ def windowless(config: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"sliding_window": None} if config.get("architectures") in (["MistralForCausalLM"], ["Phi3ForCausalLM"]) else None
 
 
-#: Uploads that people serve and no table has -> the release of their name, and their format.
-BY_NAME = {
-    "unsloth/Qwen3.8-27B-NVFP4": ("Qwen/Qwen3.8-27B", "nvfp4"),
-    "SergiioB/Qwen3.8-27B-GPTQ-Int4-sym-G128-MTP-BF16": ("Qwen/Qwen3.8-27B", "gptq_g128"),
-    "Launch80/Qwen3.8-27B-PARO-MXFP4": ("Qwen/Qwen3.8-27B", "mxfp4"),
-    "TelperionAI/Qwen3.8-27B-INT4-AWQ-GPTQ": ("Qwen/Qwen3.8-27B", "int4"),
-    "gittensor-model-hub/Qwen3.8-27B-NVFP4-RTX5090": ("Qwen/Qwen3.8-27B", "nvfp4"),
-    "cyankiwi/Qwen3-Omni-30B-A3B-Instruct-AWQ-4bit": ("Qwen/Qwen3-Omni-30B-A3B-Instruct", "int4-g32-any"),
-    "MidnightPhreaker/GLM-4.5-Air-REAP-82B-A12B-AWQ-4bit": ("cerebras/GLM-4.5-Air-REAP-82B-A12B", "awq-int4"),
-    "castorini/rank_zephyr_7b_v1_full": ("HuggingFaceH4/zephyr-7b-beta", ""),  # llmfit 1.1.17: 7,241,732,096 parameters, as its base
-    # llmfit 1.1.17 has the sizes and the total of the other under both names, the class under one alone
-    "ibm-granite/granite-embedding-english-r2": ("Alibaba-NLP/gte-modernbert-base", ""),
-    "openbmb/MiniCPM-V-4.6-Thinking": ("openbmb/MiniCPM-V-4.6", ""),
-    "zai-org/GLM-5.3-Flash-BF16": ("zai-org/GLM-5.3-Flash", "bf16"),
-    "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-Base-BF16": ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", ""),
-    "openbmb/MiniCPM5-2B-MLX": ("openbmb/MiniCPM5-2B", ""),
-    "mistral-experimental/pixtral-12b": ("mistral-community/pixtral-12b", ""),
-    "google/gemma-4-31B-it-qat-q4_0-unquantized": ("google/gemma-4-31B-it", ""),  # its total is with a head beside the embeddings
-    **{
-        f"lmstudio-community/NVIDIA-Nemotron-3-Nano-30B-A3B-MLX-{bits}bit": ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", f"mlx-{bits}bit")
-        for bits in (4, 5, 6, 8)
-    },
-    # the table's total is of its own formula; sizes as the other's
-    **{f"BAAI/bge-{size}-zh-v1.5": (f"BAAI/bge-{size}-zh", "") for size in ("base", "large")},
-    "BAAI/bge-small-zh": ("BAAI/bge-small-zh-v1.5", ""),
-    # by their model cards the sizes of BERT and XLM-RoBERTa; their files in Ollama's library are as large as those of the others
-    "Snowflake/snowflake-arctic-embed-l-v2.0": ("BAAI/bge-m3", ""),
-    "Snowflake/snowflake-arctic-embed-l": ("BAAI/bge-large-en", ""),
-    "Snowflake/snowflake-arctic-embed-xs": ("sentence-transformers/all-MiniLM-L6-v2", ""),
-    "sentence-transformers/paraphrase-multilingual-mpnet-base-v2": ("ibm-granite/granite-embedding-278m-multilingual", ""),
-    "openchat/openchat_3.5": ("openchat/openchat-3.5-0106", ""),
-    "ibnzterrell/Meta-Llama-3.3-70B-Instruct-AWQ-INT4": ("meta-llama/Llama-3.3-70B-Instruct", "awq-int4"),
-    **{f"LGAI-EXAONE/EXAONE-3.5-{size}-Instruct-AWQ": (f"LGAI-EXAONE/EXAONE-3.5-{size}-Instruct", "awq-int4") for size in ("7.8B", "32B")},
-    "sometimesanotion/Lamarck-14B-v0.6": ("deepcogito/cogito-v1-preview-qwen-14B", ""),  # as v0.7, by llmfit 1.1.17
-    # 4 bits by AWQ, 8 bits by GPTQ: 01-ai/Yi's README
-    "01-ai/Yi-6B-Chat-4bits": ("01-ai/Yi-6B-Chat", "awq-int4"),
-    **{f"01-ai/Yi-{size}-Chat-8bits": (f"01-ai/Yi-{size}-Chat", "gptq-int8") for size in ("6B", "34B")},
-    "stepfun-ai/step3-fp8": ("stepfun-ai/step3", "fp8-block"),  # in blocks: stepfun-ai/Step3's README
-}
-#: Hub ids of which their model cards say what they were tuned from, and whose sizes no table has.
-TUNED_FROM = {
-    "openai/gpt-oss-safeguard-20b": "openai/gpt-oss-20b", "openai/gpt-oss-safeguard-120b": "openai/gpt-oss-120b",
-    "Nexusflow/Athene-V2-Chat": "Qwen/Qwen2.5-72B-Instruct", "PowerInfer/SmallThinker-3B-Preview": "Qwen/Qwen2.5-3B-Instruct",
-    "tiiuae/falcon-40b-instruct": "tiiuae/falcon-40b", "HuggingFaceH4/zephyr-7b-alpha": "mistralai/Mistral-7B-v0.1",
-    "mistralai/Magistral-Small-2509": "mistralai/Mistral-Small-3.2-24B-Instruct-2506",
-    "mistralai/Devstral-Small-2507": "mistralai/Devstral-Small-2505",  # both from Mistral Small 3.1 without its vision encoder
-    "NousResearch/Hermes-4-14B": "Qwen/Qwen3-14B", "numind/NuMarkdown-8B-Thinking": "Qwen/Qwen2.5-VL-7B-Instruct",
-    **{f"Qwen/Qwen3-VL-{kind}": f"Qwen/Qwen3-VL-{kind[-2:]}-Instruct" for kind in ("Embedding-2B", "Reranker-2B", "Reranker-8B")},
-    "Phind/Phind-CodeLlama-34B-v1": "codellama/CodeLlama-34b-Python-hf",
-    "Phind/Phind-CodeLlama-34B-v2": "codellama/CodeLlama-34b-Python-hf",
-    "01-ai/Yi-34B-Chat-4bits": "01-ai/Yi-34B-Chat", "Qwen/Qwen-72B-Chat": "Qwen/Qwen-72B", "Qwen/Qwen-72B-Chat-Int4": "Qwen/Qwen-72B",
-    "Qwen/QVQ-72B-Preview": "Qwen/Qwen2-VL-72B-Instruct",
-    **{f"lmsys/vicuna-{size}-v1.{minor}": f"huggyllama/llama-{size}" for size in ("7b", "13b") for minor in (1, 3)},
-    "lmsys/vicuna-33b-v1.3": "huggyllama/llama-30b",
-    "aaditya/Llama3-OpenBioLLM-8B": "meta-llama/Meta-Llama-3-8B", "aaditya/Llama3-OpenBioLLM-70B": "meta-llama/Meta-Llama-3-70B",
-    "upstage/SOLAR-0-70b-16bit": "meta-llama/Llama-2-70b-hf", "microsoft/codebert-base": "FacebookAI/roberta-base",
-    "openlm-research/open_llama_7b": "huggyllama/llama-7b",  # LLaMA's sizes: openlm-research/open_llama's README
-    "TinyLlama/TinyLlama_v1.1": "TinyLlama/TinyLlama-1.1B-Chat-v1.0",
-    "dphn/dolphin-2.7-mixtral-8x7b": "mistralai/Mixtral-8x7B-v0.1",
-    **{f"conceptofmind/LLongMA-2-{size}-16k": f"meta-llama/Llama-2-{size}-hf" for size in ("7b", "13b")},
-    **{f"{owner}/orca_mini_3b": "openlm-research/open_llama_3b" for owner in ("pankajmathur", "psmathur")},
-    **{f"meetkai/functionary-small-v3.{n}": "meta-llama/Llama-3.1-8B-Instruct" for n in (1, 2)},  # MeetKai/functionary's README
-    "ise-uiuc/Magicoder-S-DS-6.7B": "deepseek-ai/deepseek-coder-6.7b-base",  # ise-uiuc/magicoder's experiments
-    "WizardLMTeam/WizardCoder-Python-13B-V1.0": "codellama/CodeLlama-13b-Python-hf",  # nlpxucan/WizardLM's README
-    **{f"LeoLM/leo-hessianai-{size}{kind}": f"meta-llama/Llama-2-{size}-hf" for size in ("7b", "13b") for kind in ("", "-chat")},
-    **{f"Skywork/Skywork-OR1-{kind}": "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B" for kind in ("7B", "7B-Preview", "Math-7B")},
-    **{f"Skywork/Skywork-OR1-32B{since}": "deepseek-ai/DeepSeek-R1-Distill-Qwen-32B" for since in ("", "-Preview")},
-    "FreedomIntelligence/HuatuoGPT-o1-8B": "meta-llama/Llama-3.1-8B-Instruct",
-    **{f"FreedomIntelligence/HuatuoGPT-o1-{size}": f"Qwen/Qwen2.5-{size}-Instruct" for size in ("7B", "72B")},
-    **{f"DianJin/DianJin-R1-{size}": f"Qwen/Qwen2.5-{size}-Instruct" for size in ("7B", "32B")},
-    "dphn/Dolphin3.0-Llama3.1-8B": "huihui-ai/Dolphin3.0-Llama3.1-8B-abliterated",
-    **{f"deepcogito/cogito-v1-preview-llama-{size}": f"meta-llama/Llama-3.1-{size}-Instruct" for size in ("8B", "70B")},
-    **{f"allenai/Llama-3.1-Tulu-3-{size}": f"allenai/Llama-3.1-Tulu-3-{size}-DPO" for size in ("8B", "70B")},
-    "perplexity-ai/r1-1776": "deepseek-ai/DeepSeek-R1", "perplexity-ai/r1-1776-distill-llama-70b": "meta-llama/Llama-3.3-70B-Instruct",
-}  # fmt: skip
-#: Hub ids whose model cards say that they are their base with a module of DSpark's attached.
-WITH_DSPARK = {
-    f"deepseek-ai/DeepSeek-V4-{size}-{kind}": f"deepseek-ai/DeepSeek-V4-{size}"
-    for size, kinds in (("Flash", ("0731", "DSpark")), ("Pro", ("0813", "DSpark"))) for kind in kinds
-}  # fmt: skip
-#: Tags of Ollama's library of which a page's digest says the model (MarkWard0110/ollama-models 8a7dfc05ce4f) and the mapping none: tags of
-#: one file, its hub id, its type.
-TAGS: tuple[tuple[str, str, str], ...] = (
-    *((f"qwen3:{size}-q4_K_M", f"Qwen/Qwen3-{size.upper()}", "q4_k_m") for size in ("4b", "30b-a3b", "235b-a22b")),
-    ("dolphin3 dolphin3:latest dolphin3:8b dolphin3:8b-llama3.1-q4_K_M", "dphn/Dolphin3.0-Llama3.1-8B", "q4_k_m"),
-    *((f"cogito:{size} cogito:{size}-v1-preview-qwen-q4_K_M", f"deepcogito/cogito-v1-preview-qwen-{size.upper()}", "q4_k_m")
-      for size in ("14b", "32b")),
-    ("cogito cogito:latest cogito:8b cogito:8b-v1-preview-llama-q4_K_M", "deepcogito/cogito-v1-preview-llama-8B", "q4_k_m"),
-    ("cogito:70b cogito:70b-v1-preview-llama-q4_K_M", "deepcogito/cogito-v1-preview-llama-70B", "q4_k_m"),
-    ("deepcoder deepcoder:latest deepcoder:14b deepcoder:14b-preview-q4_K_M", "agentica-org/DeepCoder-14B-Preview", "q4_k_m"),
-    ("deepcoder:1.5b deepcoder:1.5b-preview-q4_K_M", "agentica-org/DeepCoder-1.5B-Preview", "q4_k_m"),
-    ("deepscaler deepscaler:latest deepscaler:1.5b deepscaler:1.5b-preview-fp16", "agentica-org/DeepScaleR-1.5B-Preview", "f16"),
-    ("openthinker openthinker:latest openthinker:7b openthinker:7b-v2-q4_K_M", "open-thoughts/OpenThinker2-7B", "q4_k_m"),
-    ("openthinker:7b-q4_K_M", "open-thoughts/OpenThinker-7B", "q4_k_m"),
-    ("magistral magistral:latest magistral:24b magistral:24b-small-2506-q4_K_M", "mistralai/Magistral-Small-2506", "q4_k_m"),
-    ("r1-1776:671b r1-1776:671b-q4_K_M", "perplexity-ai/r1-1776", "q4_k_m"),
-    ("r1-1776 r1-1776:latest r1-1776:70b r1-1776:70b-distill-llama-q4_K_M", "perplexity-ai/r1-1776-distill-llama-70b", "q4_k_m"),
-    ("all-minilm all-minilm:latest all-minilm:22m all-minilm:22m-l6-v2-fp16 all-minilm:l6 all-minilm:l6-v2 all-minilm:v2",
-     "sentence-transformers/all-MiniLM-L6-v2", "f16"),
-    ("snowflake-arctic-embed2 snowflake-arctic-embed2:latest snowflake-arctic-embed2:568m snowflake-arctic-embed2:568m-l-fp16",
-     "Snowflake/snowflake-arctic-embed-l-v2.0", "f16"),
-    ("snowflake-arctic-embed snowflake-arctic-embed:latest snowflake-arctic-embed:335m snowflake-arctic-embed:335m-l-fp16 "
-     "snowflake-arctic-embed:l", "Snowflake/snowflake-arctic-embed-l", "f16"),
-    ("snowflake-arctic-embed:22m snowflake-arctic-embed:22m-xs-fp16 snowflake-arctic-embed:xs",
-     "Snowflake/snowflake-arctic-embed-xs", "f16"),
-    ("paraphrase-multilingual paraphrase-multilingual:latest paraphrase-multilingual:278m "
-     "paraphrase-multilingual:278m-mpnet-base-v2-fp16", "sentence-transformers/paraphrase-multilingual-mpnet-base-v2", "f16"),
-)  # fmt: skip
 #: What ollama.com keeps its files in, the usual first.
 OLLAMA_FORMATS = ("Q4_K_M", "Q4_0", "Q8_0", "F16", "Q5_K_M", "Q6_K")
 #: Lengths that a copy of a config has changed, a table multiplied, or training made longer: hub id -> the release's own; 0 not known.
 LENGTHS = {
-    **{f"conceptofmind/LLongMA-2-{size}-16k": 16_384 for size in ("7b", "13b")},  # trained at 16k: its model card
-    **{f"LeoLM/leo-hessianai-{size}": 8_192 for size in ("7b", "7b-chat", "13b", "13b-chat")},  # trained longer: their model cards
-    **dict.fromkeys(("Qwen/Qwen-72B", "Qwen/Qwen-72B-Chat", "Qwen/Qwen-72B-Chat-Int4"), 32_768),  # sophgo/LLM-TPU has the config.json
+    "Qwen/Qwen-72B": 32_768,  # sophgo/LLM-TPU has the config.json
     # the copies that these were read from are of ones compiled for 512 tokens; PaddlePaddle/PaddleMIX tests/models/test_internvl2.py has
     # 32,768 with a factor of 2 (vLLM's length is the product), and the 4B is made from Phi-3-mini-128k
     **dict.fromkeys((f"OpenGVLab/InternVL2-{size}" for size in ("2B", "8B", "26B")), 65_536),
@@ -212,8 +102,6 @@ LENGTHS = {
     # the table multiplies the original length by the factor; 32k by their model cards, the config.json of EXAONE 3.5 7.8B and the pages of
     # Ollama's library
     **{f"LGAI-EXAONE/EXAONE-{kind}": 32_768 for size in ("2.4B", "7.8B", "32B") for kind in (f"3.5-{size}-Instruct", f"Deep-{size}")},
-    "sentence-transformers/paraphrase-multilingual-mpnet-base-v2": 0,
-    "dphn/Dolphin3.0-Llama3.1-8B": 131_072,  # its page in Ollama's library; that of its base
     "mistralai/Magistral-Small-2506": 0,  # its copies in a table have 49,152, Ollama's file 39K
 }
 
@@ -265,8 +153,6 @@ def left_out(hub_id: str, said: str) -> str | None:
 STORED = {  # FP8 in blocks of 128 x 128: sgl-project/sglang-jax pull 1278; 109 GB a card at tp 2: vllm-project/recipes issue 273
     "MiniMaxAI/MiniMax-M2": "fp8-block",
     "MiniMaxAI/MiniMax-M2.1": "fp8-block",
-    "01-ai/Yi-34B-Chat-4bits": "awq-int4",  # made with AWQ: its model card
-    "Qwen/Qwen-72B-Chat-Int4": "gptq-int4",  # made with AutoGPTQ: its model card
 }
 
 

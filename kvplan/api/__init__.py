@@ -5,69 +5,26 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-#: Public name -> the file it is in.
-HOMES: dict[str, str] = {
-    "check": "manifests",
-    "diff": "manifests",
-    "emit": "manifests",
-    "emitted": "manifests",
-    "deployment": "asking",
-    "calibrated": "asking",
-    "question": "asking",
-    "model": "found",
-    "import_model": "found",
-    "device": "found",
-    "estimate": "plans",
-    "explain": "plans",
-    "models": "plans",
-    "devices": "plans",
-    "engines": "plans",
-    "schema": "plans",
-    "fit": "searches",
-    "disaggregate": "beyond",
-    "compare": "searches",
-    "roofline": "searches",
-    "Sweep": "searches",
-    "sweep": "searches",
-    "sweep_ranges": "searches",
-    "simulate": "simulation",
-    "hit_curve": "hits",
-    "tiers": "beyond",
-    "transfer": "beyond",
-    "validate": "proof",
-    "validate_all_kinds": "proof",
-    "validate_speed": "proof",
-    "keep_receipt": "proof",
-    "check_receipt": "proof",
-    "keep_overheads": "proof",
-    "reconcile": "proof",
-    "calibrate": "proof",
-    "doctor": "proof",
-    "why": "causes",
-    "check_vectors": "vectors",
-    "answer_vectors": "vectors",
+#: The files of this folder and the public names in them.
+_IN = {
+    "manifests": "check diff emit emitted",
+    "asking": "deployment calibrated question",
+    "found": "model import_model device",
+    "plans": "estimate explain models devices engines schema",
+    "searches": "fit compare roofline Sweep sweep sweep_ranges",
+    "beyond": "disaggregate tiers transfer",
+    "simulation": "simulate",
+    "hits": "hit_curve",
+    "proof": "validate validate_all_kinds validate_speed keep_receipt check_receipt keep_overheads reconcile calibrate doctor",
+    "causes": "why",
+    "vectors": "check_vectors answer_vectors",
 }
-
-
+HOMES = {name: home for home, names in _IN.items() for name in names.split()}
 #: What has a JSON Schema: what `estimate` and the others return as plain data, and the files that people write (model, device).
 SCHEMAS = (
-    "plan",
-    "simulation",
-    "hit-curve",
-    "tiers",
-    "transfer",
-    "fit",
-    "disaggregate",
-    "compare",
-    "roofline",
-    "check",
-    "devices",
-    "models",
-    "engines",
-    "why",
-    "model",
-    "device",
-)
+    "plan", "simulation", "hit-curve", "tiers", "transfer", "fit", "disaggregate", "compare", "roofline", "check", "devices", "models",
+    "engines", "why", "model", "device",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

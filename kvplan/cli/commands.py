@@ -17,28 +17,20 @@ from kvplan.errors import SpecError
 from kvplan.planner.plan import Plan
 from kvplan.report import render
 
-#: Commands that live in files of their own, read when they are asked for.
-LAZY = {
-    "check": "manifests",
-    "emit": "manifests",
-    "doctor": "proof",
-    "reconcile": "proof",
-    "calibrate": "proof",
-    "validate": "proof",
-    "fit": "search",
-    "compare": "search",
+#: Files of commands that are read when one is asked for, and the commands in them.
+_IN = {
+    "manifests": "check emit",
+    "proof": "doctor reconcile calibrate validate",
+    "search": "fit compare roofline",
     "engines": "engines",
-    "roofline": "search",
     "serve": "serve",
     "simulate": "simulate",
     "sweep": "sweep",
-    "tiers": "beyond",
-    "transfer": "beyond",
+    "beyond": "tiers transfer",
     "vectors": "vectors",
     "why": "why",
 }
-
-
+LAZY = {name: home for home, names in _IN.items() for name in names.split()}
 #: `kvplan --help`: what commands are for, and each in a line.
 SHOWN: dict[str, dict[str, str]] = {
     "Will it run": {

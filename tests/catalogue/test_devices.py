@@ -11,6 +11,7 @@ from kvplan import catalogue, device_names, machines
 from kvplan.api.found import device
 from kvplan.devices import SHOWN_MIB
 from kvplan.errors import KvplanError
+from kvplan.rows import rows
 from tests.conftest import planned
 
 DEVICES = catalogue.devices()
@@ -44,11 +45,10 @@ def test_names_belong_to_one_device():
 
 def test_a_device_is_found_by_every_name_that_is_written_for_it():
     """device_names.tsv."""
-    lines = (Path(__file__).parent / "device_names.tsv").read_text(encoding="utf-8").splitlines()
-    rows = [line.split("\t") for line in lines if not line.startswith("#")]
-    assert len(rows) > 100
+    known = rows(Path(__file__).parent / "device_names.tsv")
+    assert len(known) > 100
     wrong = {}
-    for written, id_, *more in rows:
+    for written, id_, *more in known:
         try:
             found = catalogue.find_device(written)
         except KvplanError as error:
@@ -154,7 +154,7 @@ def test_some_of_a_machines_gpus():
 
 
 def test_every_row_of_machines_is_reached_and_means_a_packaged_device():
-    for row in machines.rows():
+    for row in machines.every():
         assert row.device in catalogue.device_ids()
         assert row.number in ("", r"\1") or int(row.number) <= 16
         assert (row.number == r"\1") == (row.pattern.groups == 1 and "(\\d" in row.pattern.pattern), row.pattern.pattern

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from kvplan.errors import KvplanError
+from kvplan.rows import rows
 from tests.conftest import planned
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
@@ -24,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 from threads import BLIND, FOLDER, SETS, STARTED, called_a_start, cases
 
 #: Cases that are wrong today and why; names and releases that are refused by name, offline.
-TODAY = [line.split("\t") for line in (FOLDER / "today.tsv").read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+TODAY = rows(FOLDER / "today.tsv")
 KNOWN_WRONG = {row[0]: row[2] for row in TODAY if row[1] == "wrong"}
 NOT_KNOWN = {row[0] for row in TODAY if row[1] == "not known"}
 
@@ -56,10 +57,10 @@ def test_every_case(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_halves_are_split_by_rule_and_state_their_source() -> None:
     both = {half: cases(half) for half in ("dev", "held_out")}
-    ids = [case["id"] for rows in both.values() for case in rows]
+    ids = [case["id"] for half in both.values() for case in half]
     assert len(ids) == len(set(ids)) >= 100
-    for half, rows in both.items():
-        for case in rows:
+    for half, of in both.items():
+        for case in of:
             assert (hashlib.sha256(case["id"].encode()).digest()[0] % 2 == 0) == (half == "dev"), case["id"]
             assert all(case[name] for name in ("source", "note", "gpu")), case["id"]
             assert case["outcome"] in STARTED, case["id"]

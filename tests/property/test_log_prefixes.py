@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,43 +11,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kvplan.errors import FormatError
-from kvplan.startup_logs import LoggedStart, read_log
+from kvplan.startup_logs import read_log
 from kvplan.startup_logs.lines import MAX_LINE, read_batches
 from tests.conftest import examples
-from tests.log_samples import LLAMA, SGLANG, TRT, VLLM_V0, VLLM_V1
+from tests.log_samples import COLLECTORS, LOGS, SGLANG, STAMP, VLLM_V1, reading
 
-LOGS = {"vllm": VLLM_V1, "v0": VLLM_V0, "sglang": SGLANG, "trt": TRT, "llama": LLAMA}
-STAMP = "2026-04-19T12:18:36.353123456Z"
-#: One line in, one line out, as each collector writes it.
-COLLECTORS: dict[str, Callable[[str], str]] = {
-    "compose": lambda line: f"vllm-1  | {line}",
-    "old compose": lambda line: f"inference_vllm_1    | {line}",
-    "docker -t": lambda line: f"{STAMP} {line}",
-    "cri": lambda line: f"{STAMP} stderr F {line}",
-    "cri stdout": lambda line: f"2026-04-19T12:18:36.353123456+02:00 stdout F {line}",
-    "docker json": lambda line: json.dumps({"log": line + "\n", "stream": "stderr", "time": STAMP}),
-    "docker json by Go": lambda line: (
-        json.dumps({"log": line + "\n"}).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    ),
-    "fluent-bit": lambda line: json.dumps({"date": 1.5, "log": line, "kubernetes": {"pod_name": "x"}}),
-    "google": lambda line: json.dumps({"severity": "INFO", "textPayload": line, "labels": {}}),
-    "structlog": lambda line: json.dumps({"event": line, "level": "info"}),
-    "kubectl": lambda line: f"[pod/vllm-7f9c/vllm] {line}",
-    "journal": lambda line: f"Apr 19 12:18:36 gpu-host vllm[123]: {line}",
-    "journal iso": lambda line: f"2026-04-19T12:18:36+0200 gpu-host vllm[123]: {line}",
-    "ray": lambda line: f"(RayWorkerWrapper pid=4711, ip=10.0.0.2) {line}",
-    "ray serve": lambda line: f"(ServeReplica:llm:VLLM pid=4711) {line}",
-    "ray, old": lambda line: f"(pid=4711) {line}",
-    "slurm": lambda line: f"3: {line}" if line[:1] in "([" or line[:1].isupper() else line,
-    "mpirun": lambda line: f"[1,0]<stdout>:{line}",
-    "colours": lambda line: f"\x1b[1;36m{line}\x1b[0;0m",
-    "title": lambda line: f"\x1b]0;serve\x07{line}",
-    "github": lambda line: f"2026-04-19T12:18:36.1234567Z {line}",
-    "windows": lambda line: f"{line}\r",
-    "progress": lambda line: f"Loading: 10%\rLoading: 90%\r{line}",
-    "zeros": lambda line: f"\0\0{line}\0",
-    "blanks": lambda line: f" \t{line}  ",
-}
 NOISE = (
     "",
     "}{",
@@ -64,10 +31,6 @@ NOISE = (
     "INFO: 127.0.0.1:5 - GET /metrics HTTP/1.1 200 OK",
     "Loading safetensors checkpoint shards:  25% Completed | 1/4 [00:00<00:02]",
 )
-
-
-def reading(start: LoggedStart) -> tuple[object, ...]:
-    return start.engine, start.version, start.model, start.question, [f[:4] for f in start.figures]
 
 
 @given(st.sampled_from(list(LOGS)), st.lists(st.sampled_from(list(COLLECTORS)), min_size=1, max_size=3))

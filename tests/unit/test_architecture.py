@@ -92,24 +92,9 @@ def test_the_wheel_works_away_from_the_checkout_and_holds_what_runs_the_sdist_wh
 #: Readers of formats that are one engine's own (Modelfiles and Ollama's units, presets of llama-server's router, KServe's and Helm's
 #: servers, Ray's LLM configs), and tables of the words by which deployers and images name engines.
 OF_ONE_ENGINE = {
-    f"manifests/{name}.py"
-    for name in (
-        "command",
-        "helm",
-        "images",
-        "kserve",
-        "mentions",
-        "modelfile",
-        "nixos",
-        "presets",
-        "python",
-        "ray",
-        "shaped",
-        "services",
-        "units",
-        "wrapped",
-    )
-}
+    "command", "helm", "images", "kserve", "mentions", "modelfile", "nixos", "presets", "python", "ray", "shaped", "services", "units",
+    "wrapped",
+}  # fmt: skip
 
 
 def test_no_engine_is_spelled_outside_its_home() -> None:
@@ -120,7 +105,8 @@ def test_no_engine_is_spelled_outside_its_home() -> None:
         path.relative_to(package).as_posix()
         for path in package.rglob("*.py")
         if path.relative_to(package).parts[0] != "engines"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        and any(f'"{name}"' in (text := path.read_text(encoding="utf-8")) for name in names)
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Constant) and node.value in names
     }
-    assert found == OF_ONE_ENGINE
+    assert found == {f"manifests/{name}.py" for name in OF_ONE_ENGINE}

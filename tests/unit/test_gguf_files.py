@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kvplan.gguf_files import _lines, own_name
+from kvplan.rows import rows
 from tests.conftest import planned
 
 #: GiB of Qwen3.6 27B's files, to three digits: the model card of sokann/Qwen3.6-27B-GGUF-4.256bpw ("Size (GiB)").
@@ -92,8 +93,7 @@ def test_a_model_by_the_names_of_its_uploads(name: str, own: str) -> None:
 
 
 def test_the_table_of_what_was_seen_elsewhere() -> None:
-    for line in (Path(__file__).parents[2] / "tools" / "gguf_seen.tsv").read_text(encoding="utf-8").splitlines():
-        upload, kind, n_bytes, holds, source = line.split("\t")
+    for upload, kind, n_bytes, holds, source in rows(Path(__file__).parents[2] / "tools" / "gguf_seen.tsv"):
         assert upload.count("/") == 1
         assert kind.isupper()
         assert int(n_bytes) > 10**9

@@ -6,9 +6,6 @@ import pytest
 
 from kvplan import catalogue
 from kvplan.errors import UnknownName
-from kvplan.spec import lower
-from kvplan.tensors import CacheFormats
-from kvplan.weights import count
 from tests.conftest import planned
 
 
@@ -89,12 +86,6 @@ def test_a_point_and_an_underscore_of_a_version_are_one(written: str, since: str
     assert (mine.blocks, mine.max_context) == (own.blocks, own.max_context)
 
 
-def test_a_tuned_model_may_be_longer_or_shorter_than_its_base() -> None:
-    """Vicuna 1.3 is LLaMA of 2,048 tokens, LeoLM Llama 2 trained on 8,192: their model cards."""
-    found = {name: catalogue.find_model(name).max_context for name in ("lmsys/vicuna-7b-v1.3", "LeoLM/leo-hessianai-7b")}
-    assert found == {"lmsys/vicuna-7b-v1.3": 2048, "LeoLM/leo-hessianai-7b": 8192}
-
-
 def test_a_publisher_that_converts_all_models_alike() -> None:
     """vLLM 0.13 loads 15.33 to 15.42 GiB of RedHatAI/Qwen3-14B-FP8-dynamic on one card (kyuz0/amd-r9700-vllm-toolboxes, benchmarks)."""
     name = "RedHatAI/Qwen3-14B-FP8-dynamic"
@@ -112,23 +103,6 @@ def test_a_format_that_is_not_counted_is_not_taken_for_another(name: str) -> Non
     """ParoQuant's 4 bits are no plain release, 6 bits of AWQ no MLX, 2.6 bits not 6."""
     with pytest.raises(UnknownName):
         catalogue.find_model(name)
-
-
-@pytest.mark.parametrize(
-    ("name", "total"),
-    [
-        ("ibm-granite/granite-embedding-97m-multilingual-r2", 97_441_152),
-        ("jinaai/jina-embeddings-v2-base-zh", 160_813_824),
-        ("HuggingFaceTB/SmolVLM2-500M-Video-Instruct", 507_482_304),
-        ("lightonai/LightOnOCR-2-1B-base", 1_005_647_872),
-        ("microsoft/Phi-mini-MoE-instruct", 7_647_632_704),
-        ("TrevorJS/gemma-4-31B-it-uncensored", 32_682_372_656 - 262_144 * 5_376),  # without the head that its model ties
-    ],
-)
-def test_parameters_are_the_hubs(name: str, total: int) -> None:
-    """Totals of the Hub, as llmfit 1.1.17's table has them."""
-    spec = catalogue.find_model(name)
-    assert count(lower(spec, CacheFormats("bf16", "bf16", "bf16", "bf16"))).total == total
 
 
 def test_a_quantised_release_of_a_model_that_is_known_in_16_bits_by_its_maker_and_in_a_copy() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import kvplan
 from kvplan import catalogue
 from kvplan.errors import UnknownName
 from kvplan.names import index, look_up
+from kvplan.rows import rows
 from tests.conftest import planned
 
 
@@ -41,82 +44,19 @@ from tests.conftest import planned
     ],
 )
 def test_a_release_makes_the_parameters_that_others_count(written: str, billions: float, of_cache: int) -> None:
-    plan = kvplan.estimate(written, engine="ideal", context=2048)
+    plan = planned(written, engine="ideal", context=2048)
     assert plan.model.parameters / 1e9 == pytest.approx(billions, abs=0.05 if billions > 100 else 0.035 if billions > 5 else 0.005)
     length = catalogue.find_model(written).max_context or 0
-    at = [kvplan.estimate(written, engine="ideal", context=n).cache.total_bytes for n in (length - 1, length)]
+    at = [planned(written, engine="ideal", context=n).cache.total_bytes for n in (length - 1, length)]
     assert at[1] - at[0] == of_cache
 
 
-@pytest.mark.parametrize(
-    ("written", "total", "beside"),
-    [
-        # the Hub's totals (llmfit 1.1.17); by hand what is in them and is no parameter of the model: biases of routers, draft modules
-        ("allenai/Molmo2-4B", 4_850_869_200, 0),
-        ("allenai/Molmo2-8B", 8_661_703_120, 0),
-        ("allenai/Molmo2-O-7B", 7_760_786_896, 0),
-        ("llava-hf/llava-1.5-13b-hf", 13_351_494_656, 0),
-        ("inclusionAI/Ling-3.0-flash", 127_486_405_600, 41 * 512),
-        ("inclusionAI/Ling-3.0-tiny", 7_893_392_800, 23 * 128),
-        # a draft module: one table of 152,064 tokens, two halves joined, a dense network, a sliding layer's projections, norms
-        ("dots-studio/dots3-note-prev", 288_443_400_864, 45 * 256 + sum(range(4, 61, 4)) + 2 * 64 + 152_064 * 5120 + 10_240 * 5120
-            + 3 * 5120 * 13_824 + 5120 * (1024 + 1088 + 8192 + 64) + 1024 * (64 * 256 + 64 * 320) + 2 * 1024 + 64 + 5 * 5120),
-        ("nvidia/Nemotron-3-Nano-Omni-30B-A3B-Reasoning", 33_015_632_214, 0),
-        # the Hub's totals (llmfit 1.1.17); tuned from models whose head is tied, or is not, where another of the same sizes is otherwise
-        ("FreedomIntelligence/HuatuoGPT-3-8B", 8_190_735_360, 0),
-        ("dicta-il/DictaLM-3.0-1.7B-Instruct", 1_720_574_976, 0),
-        ("XGenerationLab/XiYanSQL-QwenCoder-3B-2504", 3_085_938_688, 0),
-        ("deepcogito/cogito-v1-preview-llama-3B", 3_606_752_256, 0),
-        ("deepcogito/cogito-v1-preview-qwen-32B", 32_759_790_592, 0),
-        ("deepcogito/cogito-671b-v2.1", 671_019_752_960, 58 * 256),
-        ("meta-llama/Llama-4-Scout-17B-16E-Instruct", 108_641_793_536, 0),
-        ("baidu/Unlimited-OCR", 3_336_106_240, 0),
-        ("ibm-granite/granite-swash-2b", 2_144_463_840, 0),
-        ("Aleph-Alpha/Kolibri-1-BF16", 78_103_074_560, 50 * 384),
-        ("microsoft/kosmos-2.5", 1_374_646_272, 0),
-        ("allenai/Olmo-Hybrid-7B", 7_430_870_688, 0),
-        ("adept/fuyu-8b", 9_408_238_592, 0),
-        ("stepfun-ai/GOT-OCR-2.0-hf", 560_528_640, 0),
-        ("google/t5gemma-2b-2b-ul2-it", 5_596_853_760, 0),
-        ("poolside/Laguna-M.1", 225_795_725_568, 0),
-        ("arcee-ai/Trinity-Mini", 26_123_974_400, 0),
-        ("arcee-ai/Trinity-Large-Preview", 398_635_286_016, 0),
-        ("rhymes-ai/Aria", 25_307_311_216, 0),
-        ("openbmb/MiniCPM-Llama3-V-2_5", 8_537_092_336, 0),
-        ("OpenGVLab/InternVL3-9B", 9_138_793_472, 0),
-        ("Zyphra/ZAYA1-8B", 8_840_489_464, 40 * 17),  # ZAYA1-base's
-        ("ibm-granite/granite-swash-3b-a600m", 3_020_382_000, 0),
-        ("google/paligemma-3b-pt-224", 2_923_466_480, 0),
-        ("google/paligemma2-3b-mix-448", 3_033_127_152, 0),
-        ("HuggingFaceM4/idefics2-8b", 8_402_768_112, 0),
-        ("skt/A.X-K2", 691_690_231_040, 60 * 256),
-        ("thinkingmachines/Inkling", 947_117_177_922, 64 * 256),  # mlx-community's copies, without the draft layers
-        ("thinkingmachines/Inkling-Small", 263_724_526_634, 40 * 256),
-        ("arcee-ai/Trinity-Nano-Preview", 6_120_003_328, 0),
-        ("deepseek-ai/DeepSeek-OCR-2", 3_389_119_360, 0),
-        # the draft modules as the Hub counts Step-3.5-Flash's beside its 196,956,118,272, three of which are counted without tables here
-        ("stepfun-ai/Step-3.7-Flash", 201_365_316_160, 199_384_301_376 - 196_956_118_272 - 844_296_960),
-        # buffers: a bias of the vocabulary, and the rows of a hundred frames
-        ("microsoft/Florence-2-base", 231_567_705, 51_289 + 100 * 1024),
-        ("microsoft/Florence-2-large", 776_721_497, 51_289 + 100 * 2048),
-        ("microsoft/Florence-2-large-ft", 770_430_041, 51_289 + 100 * 2048),
-        ("internlm/Intern-S1", 240_709_856_128, 0),
-        ("internlm/Intern-S1-mini", 8_538_804_224, 0),
-        ("baidu/ERNIE-4.5-VL-28B-A3B-PT", 29_399_294_336, 0),
-        ("baidu/ERNIE-4.5-VL-424B-A47B-PT", 423_526_285_184, 0),
-    ],
-)  # fmt: skip
-def test_a_model_makes_the_hub_s_total_to_the_last_parameter(written: str, total: int, beside: int) -> None:
+@pytest.mark.parametrize("row", rows(Path(__file__).parent / "totals.tsv"), ids=lambda row: row[0])
+def test_a_model_makes_the_total_of_its_files_to_the_last_parameter(row: list[str]) -> None:
+    """totals.tsv."""
+    written, total, beside = (*row, "")[:3]
     made = planned(written, engine="ideal", context=64).model
-    assert made.parameters + (made.mtp_parameters or 0) == total - beside
-
-
-@pytest.mark.parametrize(
-    ("written", "length"), [("HuggingFaceTB/SmolLM3-3B", 65_536), ("Qwen/QwQ-32B", 40_960), ("tencent/Hy3-preview", 262_144)]
-)
-def test_a_length_is_the_release_s_not_its_class_s(written: str, length: int) -> None:
-    """max_position_embeddings of each, scraped from its config.json (llmfit 1.1.17)."""
-    assert planned(written).as_dict()["question"]["context"]["value"] == length
+    assert made.parameters + (made.mtp_parameters or 0) == int(total) - int(beside or 0)
 
 
 def test_phi_4_multimodal_is_counted_without_its_adapters() -> None:
@@ -289,12 +229,6 @@ def test_qwen3_vl_embedding_8b_has_no_output() -> None:
     assert planned("Qwen/Qwen3-VL-Reranker-8B", engine="ideal", context=1024).model.parameters == 8_144_793_840 + 151_936 * 4096
 
 
-@pytest.mark.parametrize(("written", "length"), [("Qwen/Qwen2-57B-A14B", 131_072), ("Qwen/Qwen2-57B-A14B-Instruct", 32_768)])
-def test_a_tuned_release_of_another_length_is_no_alias(written: str, length: int) -> None:
-    """llmfit 1.1.17 has both lengths; the base's config.json says 131,072."""
-    assert planned(written, engine="ideal").as_dict()["question"]["max_model_len"]["value"] == length
-
-
 @pytest.mark.parametrize(
     ("written", "kept", "gigabytes"),
     [
@@ -306,7 +240,7 @@ def test_a_tuned_release_of_another_length_is_no_alias(written: str, length: int
     ],
 )
 def test_a_release_takes_the_files_that_others_list(written: str, kept: int, gigabytes: float) -> None:
-    weights = kvplan.estimate(written, engine="ideal", context=2048).model.weight_bytes
+    weights = planned(written, engine="ideal", context=2048).model.weight_bytes
     assert (weights + kept) / 1e9 == pytest.approx(gigabytes, rel=0.003)
 
 
@@ -324,5 +258,5 @@ def test_unsloth_s_files_of_gemma_4_trained_for_q4_0() -> None:
     found = kvplan.model("unsloth/gemma-4-12B-it-qat-GGUF:UD-Q4_K_XL")
     assert found.checkpoint == "q4_0"
     assert any("Q4_0 throughout" in note for note in found.notes)
-    text = kvplan.estimate("unsloth/gemma-4-12B-it-qat-GGUF:UD-Q4_K_XL", engine="llama.cpp", context=2048, multimodal="off")
+    text = planned("unsloth/gemma-4-12B-it-qat-GGUF:UD-Q4_K_XL", engine="llama.cpp", context=2048, multimodal="off")
     assert text.model.weight_bytes / 1e9 == pytest.approx(6.72, rel=0.06)

@@ -17,7 +17,7 @@ WAYS_OUT = {"vllm": "allow_long_max_model_len", "sglang": "allow_overwrite_longe
 @pytest.mark.parametrize("name", ["context", "max_model_len"])
 def test_one_token_more_is_refused_unless_allowed(engine, name):
     question = {"engine": engine, "kv_memory": "40GiB"}
-    assert kvplan.estimate(MODEL, **question, **{name: 131_072}).starts
+    assert planned(MODEL, **question, **{name: 131_072}).starts
     plan = kvplan.estimate(MODEL, **question, **{name: 131_073})
     assert (plan.starts, plan.fits) == (False, False)
     assert "131073" in plan.verdict
@@ -25,7 +25,7 @@ def test_one_token_more_is_refused_unless_allowed(engine, name):
     advised = {one.option: one.value for one in plan.advice}
     assert advised[name] == 131_072
     assert advised["engine_option"] == f"{WAYS_OUT[engine]}=true"
-    allowed = kvplan.estimate(MODEL, **question, **{name: 131_073}, engine_option={WAYS_OUT[engine]: True})
+    allowed = planned(MODEL, **question, **{name: 131_073}, engine_option={WAYS_OUT[engine]: True})
     assert allowed.starts
     assert any("131072 tokens" in warning or "131073" in warning for warning in allowed.capacity.warnings)
 
@@ -60,8 +60,8 @@ def test_rotary_scaling_stretches_the_models_own_length(tmp_path, scaling, expec
     path.write_text(json.dumps(CONFIG | ({"rope_scaling": scaling} if scaling is not None else {})))
     assert kvplan.model(str(path)).max_context == expected
     asked = {"engine": "vllm", "engine_version": "0.29", "kv_memory": "4GiB"}
-    assert kvplan.estimate(str(path), context=expected, **asked).starts
-    assert not kvplan.estimate(str(path), context=expected + 1, **asked).starts
+    assert planned(str(path), context=expected, **asked).starts
+    assert not planned(str(path), context=expected + 1, **asked).starts
 
 
 def test_vllm_takes_the_positions_of_a_yarn_config_as_they_stand_from_0_30_on(tmp_path):

@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kvplan.engines.common.releases import in_force, nearest_version, three_parts
+from kvplan.rows import rows
+
+
+def listed(table: str, column: int = 1) -> dict[str, str]:
+    """Release -> the classes that it is the first to have, of a table of engines/ (`lmdeploy/classes`)."""
+    return {row[0]: row[column] for row in rows(f"engines/{table}.tsv") if len(row) > column and row[column]}
 
 
 class Registry:

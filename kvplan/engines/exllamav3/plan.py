@@ -18,13 +18,13 @@ from kvplan.engines.common.drafters import both_kept, drafter, unknown, without_
 from kvplan.engines.common.lines import growth, modelled, weight_entries
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled, refused
+from kvplan.engines.common.registries import Registry, listed
 from kvplan.engines.common.releases import release, three_parts
 from kvplan.engines.common.settling import lowered, over_tp_and_pp, resolve, weight_formats
 from kvplan.engines.common.whole import KeptTensor
 from kvplan.engines.exllamav3 import passes, placed
 from kvplan.engines.exllamav3.facts import FACTS
 from kvplan.engines.exllamav3.kept import PAGE, Keeping, as_kept, held
-from kvplan.engines.exllamav3.registry import LAST, REGISTRY
 from kvplan.engines.exllamav3.releases import RELEASES, RINGS
 from kvplan.errors import SpecError
 from kvplan.ledger import Entry, exact
@@ -37,6 +37,9 @@ FREE = "TabbyAPI autosplit_reserve; from 1.5.0 EXL3_AUTOSPLIT_MARGIN_MB"
 CHUNK, KEPT_FREE, STAGED = 2048, 96, 65_536
 #: Sequences that TabbyAPI serves at once: of models with states or rings, and of others.
 SLOTS = (4, 128)
+REGISTRY = Registry(listed("exllamav3/classes"), RELEASES.versions)
+#: The last release with a class that is there no more.
+LAST = {"NanoChatForCausalLM": "1.4.2"}
 
 
 class _Settings(NamedTuple):

@@ -14,9 +14,9 @@ from kvplan.engines.common.grouped_keys import TABLE, key_group
 from kvplan.engines.common.protocol import Certainty, ChosenBy, Settled
 from kvplan.engines.common.settling import lowered_or_plain, remade, resolve
 from kvplan.engines.llama_cpp import caches, context, fit, options, situation
-from kvplan.engines.llama_cpp.converted import CLASSES
 from kvplan.engines.llama_cpp.loaded import Loaded, load
 from kvplan.engines.llama_cpp.placement import Placed
+from kvplan.engines.llama_cpp.registry import CONVERTED
 from kvplan.engines.llama_cpp.registry import unknown as unknown_model
 from kvplan.engines.llama_cpp.rules import WINDOWS_IGNORED, LlamaRules, build_of, find
 from kvplan.engines.llama_cpp.situation import Situation
@@ -72,7 +72,7 @@ def settle(d: Deployment) -> Settled:
 def _unconverted(named: str) -> tuple[str, ...]:
     """Why a start is too close to call: nothing here makes a file of such a model, where it is named by its class."""
     is_class = named.endswith(("ForCausalLM", "ForConditionalGeneration", "LMHeadModel"))
-    return (f"llama.cpp's converter has no {named}: no file may be there",) if is_class and named not in CLASSES else ()
+    return (f"llama.cpp's converter has no {named}: no file may be there",) if is_class and named not in CONVERTED else ()
 
 
 def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, name: str, version: str) -> Settled:

@@ -11,15 +11,13 @@ from kvplan.engines.common.drafters import drafter_weights
 from kvplan.engines.common.lines import Refusal, Span, growth, query_heads, stage_weights, sure_by, sure_of, weight_entries
 from kvplan.engines.common.measured import UNCALIBRATED, widened
 from kvplan.engines.common.protocol import RULE, Engine, Outcome, Settled
-from kvplan.engines.common.registries import Registry
 from kvplan.engines.common.settling import weight_formats, without_towers
 from kvplan.engines.lmdeploy.answer import Load, capacity, left
 from kvplan.engines.lmdeploy.blocks import check_heads, kept
 from kvplan.engines.lmdeploy.facts import FACTS
 from kvplan.engines.lmdeploy.pools import PAGE, Pool, blocks_pool, objects_pool, pytorch_pool, runtime, state_slot, state_slots
-from kvplan.engines.lmdeploy.registry import FIRST
-from kvplan.engines.lmdeploy.rules import RELEASES, SPLIT_EMBEDDING, SPLIT_HEAD
-from kvplan.engines.lmdeploy.settle import BLOCK, LmdeploySettings, settle
+from kvplan.engines.lmdeploy.rules import SPLIT_EMBEDDING, SPLIT_HEAD
+from kvplan.engines.lmdeploy.settle import BLOCK, BY_EITHER, LmdeploySettings, settle
 from kvplan.ledger import Entry, Ledger, exact, held_by_others
 from kvplan.tensors import Role
 from kvplan.units import cdiv, show_bytes
@@ -46,9 +44,6 @@ class Budget(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-REGISTRY = Registry(FIRST, RELEASES.versions)
-
-
 class Plan:
     """A settled question, its weights, and what one rank keeps of its cache. All ranks are alike."""
 
@@ -68,7 +63,7 @@ class Plan:
     def check(self) -> None:
         """What the engine asserts before it loads anything. Raises Refusal."""
         s, architecture = self.s, self.d.model.architecture
-        first = REGISTRY.later(architecture, self.d.engine_version)
+        first = BY_EITHER.later(architecture, self.d.engine_version)
         if first or (architecture is not None and s.backend == "pytorch" and architecture not in s.rules.pytorch):
             told = f" (its first release is {first})" if first else ""
             raise Refusal(f"Can not found rewrite for architectures: ['{architecture}']{told}", sure=RULE)

@@ -18,17 +18,16 @@ from kvplan.engines.common.lines import query_heads
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, read_lora, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Settled
-from kvplan.engines.common.registries import Registry
+from kvplan.engines.common.registries import Registry, listed
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, resolve, served_in, wrong_number
 from kvplan.engines.lmdeploy.facts import FACTS
-from kvplan.engines.lmdeploy.registry import FIRST, TURBOMIND
 from kvplan.engines.lmdeploy.rules import RELEASES, LmdeployRules
 from kvplan.errors import UnsupportedError
 from kvplan.forms import Form
 from kvplan.tensors import ALL, Cache, CacheFormats, Lowered, distinct
 
 Backend = Literal["turbomind", "pytorch"]
-BY_TURBOMIND, BY_EITHER = Registry(TURBOMIND, RELEASES.versions), Registry(FIRST, RELEASES.versions)
+BY_EITHER, BY_TURBOMIND = (Registry(listed("lmdeploy/classes", column), RELEASES.versions) for column in (1, 2))
 BLOCK = 64
 #: What quant_policy 4, 8, 16 and 17 store; 4 and 8 with a 16-bit scale and zero point per token and head.
 POLICIES = {"int4": "int4_per_token_head", "int8": "int8_per_token_head"}

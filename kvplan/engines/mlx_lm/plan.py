@@ -20,11 +20,11 @@ from kvplan.engines.common.releases import nearest_version
 from kvplan.engines.common.settling import lowered, resolve, states_in, weight_formats, without_towers
 from kvplan.engines.common.whole import KeptTensor
 from kvplan.engines.mlx_lm.facts import FACTS
-from kvplan.engines.mlx_lm.registry import TYPES
 from kvplan.engines.mlx_lm.scores import PROMPTS, peak, written
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.forms import Form
 from kvplan.ledger import Entry
+from kvplan.rows import rows
 from kvplan.tensors import Cache, CacheFormats, CacheTensor, Layer, Lowered
 from kvplan.units import cdiv, round_up
 
@@ -38,6 +38,8 @@ KEPT_PROMPTS = 10
 _TEXT = "MLX-LM serves text alone: weights of towers are dropped when a checkpoint is loaded, and are not counted"
 #: Models whose own make_cache takes no notice of --max-kv-size.
 OWN_CACHE = frozenset({"LlamaForCausalLM", "MistralForCausalLM"})
+#: Classes that mlx-lm 0.32.2 does not have -> their model types.
+WITHOUT = {named: kind for kind, names in rows("engines/mlx_lm/without.tsv") for named in names.split()}
 #: Models that cache every head's K and V, not the latent.
 EXPANDED = frozenset({"DeepseekV2ForCausalLM", "MiniCPM3ForCausalLM"})
 #: Recurrent layers whose state starts as f32; the others' is in the compute type.
@@ -132,7 +134,7 @@ def _as_kept(layer: Layer, cache: Cache, *, compute: str, expanded: bool) -> Cac
 def plan(settled: Settled) -> Outcome:
     """Weights and every sequence's buffers; a refusal to quantise is an outcome."""
     d, s, model = settled.question, settled.settings, settled.model
-    kind = TYPES.get(d.model.architecture or "")
+    kind = WITHOUT.get(d.model.architecture or "")
     reason = f"Model type {kind} not supported." if kind else _refusal(model, s, d.context or 1)
     if reason:
         return refused(reason)

@@ -16,9 +16,8 @@ from kvplan.engines.common.drafters import drafter, unknown, without_weights
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
 from kvplan.engines.common.protocol import Settled
-from kvplan.engines.common.registries import Registry
+from kvplan.engines.common.registries import Registry, listed
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, served_in, without, wrong_number
-from kvplan.engines.common.transformers_classes import FIRST
 from kvplan.engines.tensorrt_llm.facts import FACTS
 from kvplan.engines.tensorrt_llm.pools import TrtPoolSettings
 from kvplan.engines.tensorrt_llm.rules import RELEASES, TrtRules, find
@@ -28,7 +27,8 @@ from kvplan.spec import lower
 from kvplan.tensors import CacheFormats, Lowered, distinct
 from kvplan.units import cdiv, parse_bytes
 
-REGISTRY = Registry(FIRST, tuple(FIRST))
+_FIRST = listed("common/transformers_classes")
+REGISTRY = Registry(_FIRST, tuple(_FIRST))
 SSM_DTYPES = ("auto", "float16", "bfloat16", "float32")
 MAX_BATCH, MAX_NUM_TOKENS = 2048, 8192
 SPARSE_BLOCK = 64

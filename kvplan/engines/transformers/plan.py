@@ -13,9 +13,8 @@ from kvplan.engines.common import lora, whole
 from kvplan.engines.common.drafters import both_kept, drafter, unknown, without_weights
 from kvplan.engines.common.lines import modelled
 from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled, refused
-from kvplan.engines.common.registries import Registry
+from kvplan.engines.common.registries import Registry, listed
 from kvplan.engines.common.settling import lowered, over_tp_and_pp, resolve, served_in, weight_formats
-from kvplan.engines.common.transformers_classes import FIRST
 from kvplan.engines.common.whole import KeptTensor
 from kvplan.engines.transformers import activations, layers, options, paged, quantized
 from kvplan.engines.transformers import rules as releases
@@ -27,7 +26,7 @@ from kvplan.tensors import Cache, CacheFormats, Layer, Lowered, distinct
 from kvplan.units import F32
 
 SOURCE = "transformers {} cache_utils.py"
-REGISTRY = Registry(FIRST, releases.VERSIONS)
+REGISTRY = Registry(listed("common/transformers_classes"), releases.VERSIONS)
 #: Architectures that store K and V once for each query head -> from how many KV heads on.
 REPEATS_KV: dict[str, int] = {"FalconForCausalLM": 2}
 #: Architectures that mask a window but whose configuration names none, so that their caches keep every token.

@@ -1,4 +1,4 @@
-"""A model whose class came with a later release than the one asked for. Releases: the lists of the wheels (engines/*/registry.py)."""
+"""A model whose class came with a later release than the one asked for. Releases: the lists of the wheels (the tables of engines/)."""
 
 from __future__ import annotations
 

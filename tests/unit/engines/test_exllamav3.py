@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-import kvplan
 from kvplan.deployment import Deployment
 from kvplan.devices import sized
 from kvplan.engines import find
 from kvplan.engines.common.protocol import Outcome
 from kvplan.engines.exllamav3.kept import quantized_row
-from tests.conftest import one_block
+from tests.conftest import one_block, planned
 
 LLAMA = {"kind": "gqa", "heads": 32, "kv_heads": 8, "head_dim": 128}
 MLA = {"kind": "mla", "heads": 16, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128}
@@ -100,7 +99,7 @@ def test_prompts_attend_to_a_quantised_layer_in_f16(release: str, tokens: int) -
 
 
 def estimate(**asked: Any) -> Any:
-    return kvplan.estimate(engine="exllamav3", batch=1, advise=False, **asked)
+    return planned(engine="exllamav3", batch=1, **asked)
 
 
 def test_embeddings_and_towers_stay_off_the_card() -> None:

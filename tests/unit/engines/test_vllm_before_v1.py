@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-import kvplan
 from kvplan.planner.plan import Plan
 from kvplan.units import GIB, MIB
 from tests.conftest import planned
 
 
 def ask(model: str, version: str, **question: Any) -> Plan:
-    return kvplan.estimate(model, engine="vllm", engine_version=version, **question)
+    return planned(model, engine="vllm", engine_version=version, **question)
 
 
 def lines(plan: Plan) -> dict[str, int]:
@@ -246,7 +245,7 @@ def test_torch_keeps_a_second_block_of_partial_sums(release: str, held: bool) ->
     ],
 )
 def test_what_is_captured(release: str, cards: int, lines: set[str]) -> None:
-    plan = ask("meta-llama/llama-2-7b", release, device="a10", tp=cards, context=2048, advise=False)
+    plan = ask("meta-llama/llama-2-7b", release, device="a10", tp=cards, context=2048)
     assert {entry.name for entry in plan.ledgers[0].outside} & {"CUDA graphs", "NCCL in graphs"} == lines
 
 
@@ -291,5 +290,5 @@ def test_encoders_of_classes_that_are_not_there_leave_v0_open() -> None:
 
 def test_a_stage_whose_layers_keep_states_alone_has_no_blocks() -> None:
     """Stages of one layer are among the advice that is tried for 80e9 parameters on cards of 24 GB; three of four layers keep states."""
-    plan = kvplan.estimate("qwen/qwen3-next-80b-a3b", engine="vllm", engine_version="0.6.0", device="rtx-3090")
+    plan = planned("qwen/qwen3-next-80b-a3b", engine="vllm", engine_version="0.6.0", device="rtx-3090")
     assert plan.fits is False

@@ -221,6 +221,7 @@ MODELS = st.sampled_from([FULL, WINDOWS, STATES, MIXED])
 RELEASES = st.sampled_from([v for v in VERSIONS if VERSIONS.index(v) >= VERSIONS.index("0.26")])
 
 
+@pytest.mark.slow
 @examples(60)
 @given(model=MODELS, version=RELEASES, mib=st.integers(64, 2048), tp=st.sampled_from([1, 2, 4]))
 def test_the_longest_context_starts_and_one_more_token_does_not(model: ModelSpec, version: str, mib: int, tp: int) -> None:
@@ -235,6 +236,7 @@ def test_the_longest_context_starts_and_one_more_token_does_not(model: ModelSpec
     assert not ask(model, max_model_len=longest + 1, **question).starts
 
 
+@pytest.mark.slow
 @examples(60)
 @given(model=MODELS, version=st.sampled_from(VERSIONS), mib=st.integers(64, 4096), context=st.integers(1, 8192))
 def test_the_largest_batch_fits_and_one_more_sequence_does_not(model: ModelSpec, version: str, mib: int, context: int) -> None:
@@ -247,6 +249,7 @@ def test_the_largest_batch_fits_and_one_more_sequence_does_not(model: ModelSpec,
     assert not ask(model, batch=batch + 1, **question).fits
 
 
+@pytest.mark.slow
 @examples(60)
 @given(model=MODELS, version=RELEASES, mib=st.integers(64, 2048), more=st.integers(0, 512))
 def test_more_memory_never_holds_less(model: ModelSpec, version: str, mib: int, more: int) -> None:

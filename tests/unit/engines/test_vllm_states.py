@@ -18,7 +18,7 @@ BLOCK = 16 * 784 * 4 * 256 * 2 * 2  # 16 layers, 784 tokens, 4 heads of 256, K a
 
 
 def ask(version: str = "0.29.0", **question: Any) -> Plan:
-    return kvplan.estimate("qwen/qwen3.6-27b", engine="vllm", engine_version=version, multimodal="off", **(LOGGED | question))
+    return planned("qwen/qwen3.6-27b", engine="vllm", engine_version=version, multimodal="off", **(LOGGED | question))
 
 
 def test_the_pool_as_logged() -> None:
@@ -56,7 +56,8 @@ def test_a_model_without_states_has_no_such_check() -> None:
 
 
 def test_advice_lowers_the_sequences_to_the_blocks() -> None:
-    (found,) = (advice for advice in ask(max_num_seqs=1024).advice if advice.option == "max_num_seqs")
+    plan = kvplan.estimate("qwen/qwen3.6-27b", engine="vllm", engine_version="0.29.0", multimodal="off", max_num_seqs=1024, **LOGGED)
+    (found,) = (advice for advice in plan.advice if advice.option == "max_num_seqs")
     assert found.value == 652
 
 

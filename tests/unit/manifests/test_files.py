@@ -1,99 +1,65 @@
-"""Every file of tests/manifests: its verdicts, the lines they point at, its exit code. Written from the engines' public option lists."""
+"""Every file of tests/manifests: its verdicts, the lines they point at, its exit code, as verdicts.tsv says."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 import kvplan
+from kvplan.errors import SpecError
 from kvplan.manifests import check, exit_code
+from kvplan.manifests.read import read_file
+from kvplan.rows import rows
 from tests.conftest import planned
 
 FILES = Path(__file__).parents[2] / "manifests"
 
 
-class Expected(NamedTuple):
-    """One engine: status, name, and rule -> line of the findings that matter (all errors and warnings)."""
-
-    status: str
-    name: str
-    findings: dict[str, int] = {}  # noqa: RUF012 - read only
+Engine = tuple[str, str, dict[str, int]]
+"""Status, name, and rule -> line of its errors and warnings."""
 
 
-E = Expected
-TABLE: dict[str, tuple[int, tuple[Expected, ...]]] = {
-    "Modelfile": (2, (E("unknown", "Modelfile", {"open-device": 1}),)),
-    "broken-indent.yaml": (2, (E("broken", "broken-indent.yaml", {"unreadable": 4}),)),
-    "compose-ollama.yaml": (0, (E("fits", "services/ollama"),)),
-    "compose-two-engines.yaml": (1, (E("fits", "services/chat"), E("refuses", "services/draft", {"does-not-start": 20}))),
-    "compose-variables.yaml": (2, (E("unknown", "services/llm", {"open-model": 7}),)),
-    "helm-llm-d.yaml": (
-        1,
-        (E("fits", "decode/vllm", {"not-modelled-either": 22}), E("refuses", "prefill/vllm", {"does-not-start": 38})),
-    ),
-    "helm-production-stack.yaml": (
-        1,
-        (
-            E("fits", "servingEngineSpec/llama3"),
-            E("refuses", "servingEngineSpec/mistral", {"not-modelled-either": 33, "too-few-devices": 29}),
-        ),
-    ),
-    "helm-template.yaml": (2, (E("broken", "helm-template.yaml", {"unreadable": 4}),)),
-    "k8s-idle-gpus.yaml": (0, (E("fits", "Deployment/phi/vllm", {"idle-devices": 16}),)),
-    "k8s-mig.yaml": (2, (E("unknown", "Pod/small/vllm", {"too-close-to-call": 9}),)),
-    "k8s-mixed-nodes.yaml": (2, (E("unknown", "Job/batch/sglang", {"open-device": 17}),)),
-    "k8s-no-gpu-type.yaml": (2, (E("unknown", "StatefulSet/qwen/vllm", {"open-device": 11}),)),
-    "k8s-shell.yaml": (1, (E("refuses", "Pod/gemma/server", {"does-not-start": 23}),)),
-    "k8s-vllm.yaml": (0, (E("fits", "Deployment/llama/vllm"),)),
-    "kserve-huggingface.yaml": (0, (E("fits", "InferenceService/huggingface-llama3"),)),
-    "kserve-runtime.yaml": (2, (E("unknown", "InferenceService/phi4", {"open-model": 26}),)),
-    "llama-docker.yaml": (2, (E("unknown", "services/llama", {"open-model": 7, "open-device": 3}),)),
-    "llama-server-32k.sh": (0, (E("fits", "llama.cpp qwen3-8b.gguf", {"number-cut": 2}),)),
-    "llama-server-no-flash.sh": (1, (E("refuses", "llama.cpp llama-3.2-1b.gguf", {"does-not-start": 2}),)),
-    "llama-server.sh": (0, (E("fits", "llama.cpp models/qwen3-8b-f16.gguf"),)),
-    "lws-sglang.yaml": (0, (E("fits", "LeaderWorkerSet/deepseek/leader"),)),
-    "lws-vllm-ray.yaml": (0, (E("fits", "LeaderWorkerSet/llama70/leader"),)),
-    "no-engine.yaml": (2, (E("empty", "no-engine.yaml"),)),
-    "offload.sh": (0, (E("fits", "vllm Qwen/Qwen3-32B"),)),
-    "ollama.sh": (0, (E("fits", "ollama llama3.1:8b-instruct-fp16"),)),
-    "ray-a100.yaml": (2, (E("unknown", "applications/chat/qwen3", {"open-device": 7}),)),
-    "ray-service.yaml": (
-        1,
-        (E("fits", "applications/llms/qwen2.5-7b-instruct"), E("refuses", "applications/llms/llama", {"does-not-start": 28})),
-    ),
-    "sglang-dp-attention.sh": (2, (E("unknown", "sglang deepseek-ai/DeepSeek-V3", {"removed-option": 6, "too-close-to-call": 5}),)),
-    "sglang-fp8.sh": (1, (E("starts", "sglang Qwen/Qwen3-8B", {"does-not-fit": 2}),)),
-    "speculative.sh": (0, (E("fits", "vllm deepseek-ai/DeepSeek-V3"),)),
-    "trtllm-missing-config.sh": (2, (E("unknown", "tensorrt-llm openai/gpt-oss-20b", {"open-config": 2}),)),
-    "trtllm.sh": (0, (E("fits", "tensorrt-llm meta-llama/Llama-3.1-70B-Instruct"),)),
-    "unbalanced.sh": (2, (E("broken", "unbalanced.sh", {"unreadable": 3}),)),
-    "vllm-array.sh": (0, (E("fits", "vllm meta-llama/Llama-3.3-70B-Instruct", {"open-words": 14}),)),  # what a branch sets
-    "vllm-docker-run.sh": (0, (E("fits", "vllm meta-llama/Llama-3.1-70B-Instruct"),)),
-    "vllm-longer-than-model.sh": (1, (E("refuses", "vllm mistralai/Mistral-7B-Instruct-v0.3", {"too-long": 4}),)),
-    "vllm-no-device.sh": (2, (E("unknown", "vllm Qwen/Qwen3-8B", {"open-device": 1}),)),
-    "vllm-single.sh": (0, (E("fits", "vllm meta-llama/Llama-3.1-8B-Instruct"),)),
-    "vllm-too-few-gpus.sh": (1, (E("refuses", "vllm meta-llama/Llama-3.1-70B-Instruct", {"too-few-devices": 3}),)),
-    "vllm-too-large.sh": (1, (E("refuses", "vllm meta-llama/Llama-3.3-70B-Instruct", {"does-not-start": 3}),)),
-    "vllm-typo.yaml": (1, (E("refuses", "services/vllm", {"unknown-option": 8}),)),
-    "vllm-volume.yaml": (2, (E("unknown", "services/vllm", {"open-model": 6, "open-device": 3}),)),
-}
+def engine(cell: str) -> Engine:
+    status, name, lines = (*cell.split("; "), "")[:3]
+    return status, name, {rule: int(line) for rule, _, line in (one.partition(":") for one in lines.split())}
+
+
+TABLE = {name: (int(code), why, list(map(engine, of))) for name, code, why, *of in rows(Path(__file__).parent / "verdicts.tsv")}
+FOLDERS = (FILES, FILES / "deployments")
 
 
 def test_every_file_is_in_the_table() -> None:
-    assert sorted(TABLE) == sorted(path.name for path in FILES.iterdir() if path.is_file())
-    assert len(TABLE) >= 30
+    files = [path.relative_to(FILES).as_posix() for folder in FOLDERS for path in folder.iterdir() if path.is_file()]
+    assert sorted(TABLE) == sorted(files)
+    assert len(TABLE) >= 90
 
 
-@pytest.mark.parametrize("name", TABLE)
-def test_file(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("path", [pytest.param(path, marks=pytest.mark.slow) if "/" in path else path for path in TABLE])
+def test_file(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir((FILES / path).parent)
+    code, why, expected = TABLE[path]
+    verdicts = check([Path(path).name], planned)
+    found = [(v.status, v.name, {f.rule: f.place.line for f in v.findings if f.severity != "note"}) for v in verdicts]
+    assert found == expected, why
+    assert exit_code(verdicts) == code, why
+    assert all(v.plan is not None for v in verdicts if v.status == "fits"), why
+
+
+def what_is_read(path: str) -> object:
+    try:
+        return read_file(path)
+    except SpecError as error:
+        return str(error)
+
+
+def test_nothing_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Variables of the checker that the files mention change nothing of what is read; what plans is handed that and has no `os`."""
     monkeypatch.chdir(FILES)
-    code, expected = TABLE[name]
-    verdicts = check([name], planned)
-    found = tuple(Expected(v.status, v.name, {f.rule: f.place.line for f in v.findings if f.severity != "note"}) for v in verdicts)
-    assert found == expected
-    assert exit_code(verdicts) == code
+    before = {path: what_is_read(path) for path in TABLE}
+    for variable in ("MODEL", "TP", "LEN", "SIZE", "PORT", "LORA", "VLLM_VERSION", "VERSION", "HF_TOKEN", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.setenv(variable, "9")
+    assert {path: what_is_read(path) for path in TABLE} == before
 
 
 @pytest.mark.parametrize(

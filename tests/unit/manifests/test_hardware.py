@@ -166,7 +166,7 @@ def test_a_claim_names_the_device_and_how_many() -> None:
 
 
 def test_every_machine_type_carries_a_packaged_device() -> None:
-    assert {row.device for row in machines.rows()} <= set(catalogue.device_ids())
+    assert {row.device for row in machines.every()} <= set(catalogue.device_ids())
 
 
 def test_rtx_6000_alone_is_several_cards() -> None:

@@ -257,10 +257,10 @@ for n in range(int(sys.argv[3])):
 def test_what_several_processes_record_at_once_is_all_kept(tmp_path: Path) -> None:
     """Two processes once kept 42 of 80."""
     path = tmp_path / "calibration.yaml"
-    writers = [subprocess.Popen([sys.executable, "-c", RECORD, str(path), name, "20"]) for name in "abcd"]
+    writers = [subprocess.Popen([sys.executable, "-c", RECORD, str(path), name, "5"]) for name in "abcd"]
     assert [writer.wait(120) for writer in writers] == [0, 0, 0, 0]
     models = sorted(record.model for record in catalogue.read_user_file(path).records)
-    assert models == sorted(f"a/{name}-{n}" for name in "abcd" for n in range(20))
+    assert models == sorted(f"a/{name}-{n}" for name in "abcd" for n in range(5))
     assert [p.name for p in tmp_path.iterdir()] == ["calibration.yaml"]
 
 
