@@ -61,3 +61,14 @@ def test_releases_without_its_class(tmp_path: Path) -> None:
     second = inkling(tmp_path, architectures=["Inkling2ForCausalLM"], model_type="inkling2_text")
     with pytest.raises(UnsupportedError, match="has a class for Inkling2ForCausalLM"):
         planned(second, engine="vllm", kv_memory=40 * GIB, context=8192)
+
+
+def test_0_26_serves_it_as_its_log_says() -> None:
+    """Two GB10 with --kv-cache-memory-bytes 31675322368 (Reederey87/inkling-small-nvfp4-2x-dgx-spark): 2,044,677 tokens, 1.95 requests."""
+    plan = planned(
+        "thinkingmachines/inkling-small-nvfp4", engine="vllm", engine_version="0.26.0", device="gb10", n_devices=2, tp=2, context=1048576,
+        max_model_len=1048576, max_num_seqs=2, max_num_batched_tokens=768, enforce_eager=True, kv_memory=31675322368,
+    )  # fmt: skip
+    assert plan.starts
+    assert plan.capacity is not None
+    assert plan.capacity.tokens == 2_044_677
