@@ -55,8 +55,8 @@ def test_what_it_asserts_is_an_answer(tmp_path: Path) -> None:
 
 
 def test_releases_without_its_class(tmp_path: Path) -> None:
-    """models/inkling came with 0.28; Inkling 2 is in none to 0.33."""
-    plan = planned(inkling(tmp_path), engine="vllm", engine_version="0.27.0", kv_memory=40 * GIB, context=8192)
+    """models/inkling came with 0.26; Inkling 2 is in none to 0.33."""
+    plan = planned(inkling(tmp_path), engine="vllm", engine_version="0.25.1", kv_memory=40 * GIB, context=8192)
     assert not plan.starts
     second = inkling(tmp_path, architectures=["Inkling2ForCausalLM"], model_type="inkling2_text")
     with pytest.raises(UnsupportedError, match="has a class for Inkling2ForCausalLM"):
