@@ -102,7 +102,7 @@ def _typed(layer: Layer, s: VllmSettings, first: CacheTensor | None) -> list[_Ty
 def _inputs(layer: Layer, conv: Cache, s: VllmSettings, first: CacheTensor | None) -> tuple[CacheTensor, ...]:
     """Inkling's convolutions as vLLM keeps them: beside each KV head the head's share of all four, its width a power of two.
 
-    models/inkling/nvidia/sconv_swa_attn.py, the same from 0.26 on. Qwen4-Exp's are a state. Raises UnsupportedError for convolutions elsewhere.
+    models/inkling/nvidia/sconv_swa_attn.py, the same from 0.26 on. Qwen4-Exp's are a state. Raises UnsupportedError for others.
     """
     if s.pooled is not None and s.pooled.group:
         if s.pp > 1:
@@ -112,6 +112,8 @@ def _inputs(layer: Layer, conv: Cache, s: VllmSettings, first: CacheTensor | Non
         return conv.tensors
     states, keys = conv.tensors[0], next((c.tensors[0] for c in layer.caches if c.form == "kv"), first)
     channels = states.elems_per_state // states.columns if states.columns else 0
+    if release(s.release) < (0, 26):
+        raise Refused("Model architectures ['InklingForCausalLM'] are not supported for now.")
     if keys is None or not channels or channels % (2 * keys.heads):
         raise UnsupportedError(f"vllm: the cache of {conv.kind} layers ({conv.form}) is not modelled here: only Inkling's is")
     if s.formats.compute != "bf16":
