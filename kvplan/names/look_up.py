@@ -72,9 +72,15 @@ def look_up(name: str) -> Named | None:
 def _one_file(typed: str, found: Named) -> Named:
     """A line that is not a repository of several files. Raises AmbiguousName where it is one."""
     if found.weights == "gguf":
-        types = ", ".join(f"{found.name}:{kind}" for kind in ("Q4_K_M", "Q8_0"))
-        raise AmbiguousName(typed, [types], "is a repository of GGUF files; name one by its type, such as")
+        raise of_files(typed, found.name)
     return found
+
+
+def of_files(typed: str, repository: str) -> AmbiguousName:
+    """The error for a repository of GGUF files, with types that it is likely to have: ggml-org keeps gpt-oss as it was trained."""
+    kinds = ("MXFP4",) if repository.lower().startswith("ggml-org/gpt-oss") else ("Q4_K_M", "Q8_0")
+    types = ", ".join(f"{repository}:{kind}" for kind in kinds)
+    return AmbiguousName(typed, [types], "is a repository of GGUF files; name one by its type, such as")
 
 
 def _called(key: str) -> Named | None:

@@ -6,7 +6,7 @@ import re
 
 from kvplan.errors import AmbiguousName, KvplanError, UnknownName
 from kvplan.names.index import Named, at, lowered
-from kvplan.names.look_up import MOST_WORDS, by_its_name, look_up, released
+from kvplan.names.look_up import MOST_WORDS, by_its_name, look_up, of_files, released
 from kvplan.names.nearest import FORMAT, nearest, parts
 from kvplan.names.releases import TAG, Release, taken_apart
 from kvplan.names.spellings import alike
@@ -40,8 +40,7 @@ def unknown(name: str) -> KvplanError:
     if not _OPEN.search(key) and (maker := _CLOSED.search(key)):
         return UnknownName("model", name, [], hint=f"{maker[0]}'s weights are not published: nobody but its maker runs it")
     if release is not None and release.weights == "gguf" and _resolves(f"{written}:Q4_K_M"):
-        types = ", ".join(f"{written}:{kind}" for kind in ("Q4_K_M", "Q8_0"))
-        return AmbiguousName(name.strip(), [types], "is a repository of GGUF files; name one by its type, such as")
+        return of_files(name.strip(), written)
     if release is not None and (known := released(release) or _with_its_size(release)) is not None:
         weights = "q4_k_m" if release.weights == "gguf" else release.weights
         command = f"kvplan estimate {known.name} --weight-dtype {weights}"

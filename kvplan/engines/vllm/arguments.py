@@ -151,6 +151,8 @@ ROWS = (
     row("", "option:use_v1", "truth", "flag", variables="VLLM_USE_V1"),
     row("", "option:v2_model_runner", "truth", "flag", variables="VLLM_USE_V2_MODEL_RUNNER"),
     row("", "option:use_flashinfer_sampler", "truth", "flag", variables="VLLM_USE_FLASHINFER_SAMPLER"),
+    row("", "option:estimate_graphs", "truth", "flag", variables="VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"),
+    row("", "option:flashinfer_workspace", "int", variables="VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE"),
     row("", "option:allocator", variables="PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF PYTORCH_HIP_ALLOC_CONF"),
     row("--performance-mode", "option:performance_mode", since="0.17.1"),
     row("--disable-hybrid-kv-cache-manager", "option:disable_hybrid_kv_cache_manager", takes="switch", since="0.9.1"),

@@ -19,6 +19,8 @@ OPTIONS: dict[str, str] = {
     "hf_overrides": 'keys of the model\'s config that are replaced, as JSON, such as {"max_position_embeddings": 65536}',
     "use_flashinfer_sampler": "VLLM_USE_FLASHINFER_SAMPLER: FlashInfer samples, which sorts no logits (0.8 to 0.16)",
     "driver": "NVIDIA's driver, such as 535.183.01: before 550 CUDA graphs hold three times as much",
+    "estimate_graphs": "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS: the cache leaves room for CUDA graphs (from 0.18; by default from 0.20)",
+    "flashinfer_workspace": "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE: bytes of FlashInfer's workspace; 394 MiB by default",
     "compiled": "a start that finds the compiled graph of one before, and holds nothing to make it",
     "allow_long_max_model_len": "VLLM_ALLOW_LONG_MAX_MODEL_LEN: lengths beyond the model's own",
     "async_scheduling": "one batch more in flight",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from kvplan.deployment import Deployment
 from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.lines import query_heads
+from kvplan.engines.common.options import Options
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.tensors import distinct
 from kvplan.units import MIB
@@ -35,7 +36,7 @@ def workspace(d: Deployment, s: VllmSettings) -> int:
     if not width or not (s.backend == "FLASHINFER" if s.backend else _chosen(d, s, width)):
         return 0
     queries = s.max_num_batched_tokens * max(query_heads(s.served) // s.tp, 1) * width * QUERY_BYTES
-    return max(WORKSPACE_BYTES, queries if s.since(QUERY_SINCE) else 0)
+    return max(Options(d).count("flashinfer_workspace") or WORKSPACE_BYTES, queries if s.since(QUERY_SINCE) else 0)
 
 
 def _chosen(d: Deployment, s: VllmSettings, width: int) -> bool:

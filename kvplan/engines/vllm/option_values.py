@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from kvplan.engines.common.options import Options
 
+FLAGS = (
+    "compiled", "estimate_graphs", "use_flashinfer_sampler", "disable_custom_all_reduce",
+    "disable_chunked_mm_input", "trust_remote_code",
+)  # fmt: skip
+
 
 def check_options(options: Options) -> None:
     """Raises SpecError for a value that its option does not take."""
     options.allocator()
     options.driver()
-    for key in ("compiled", "use_flashinfer_sampler", "disable_custom_all_reduce", "disable_chunked_mm_input", "trust_remote_code"):
+    for key in FLAGS:
         options.flag(key)
-    for key in ("api_server_count", "max_cpu_loras", "prefill_context_parallel_size"):
+    for key in ("api_server_count", "flashinfer_workspace", "max_cpu_loras", "prefill_context_parallel_size"):
         options.count(key)
     if not (options.text("max_logprobs") or "").startswith("-"):  # any number; from 0.25 on no less than -1 (bounds.py)
         options.count("max_logprobs", 0)

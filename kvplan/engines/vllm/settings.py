@@ -57,6 +57,7 @@ class VllmSettings(NamedTuple):
     length_chosen: bool
     allow_long: bool
     graphs: bool  # CUDA graphs are captured
+    estimated: bool  # the estimate of them is taken from the budget
     captures: Captures  # ... for which batches
     unquantised_load: bool  # the load holds the 16-bit checkpoint before it is quantised
     quantised_in_flight: bool  # bitsandbytes quantises 16-bit matrices one by one
@@ -87,7 +88,7 @@ class VllmSettings(NamedTuple):
     @property
     def charges_graphs(self) -> bool:
         """Whether the budget of a card of NVIDIA's has the estimate of CUDA graphs."""
-        return self.rules.graphs_charged and (not self.second_runner or self.rules.v2_graphs)
+        return self.estimated and (not self.second_runner or self.rules.v2_graphs)
 
     @property
     def measured_as(self) -> str:

@@ -79,6 +79,8 @@ WITHOUT_F16: tuple[str, ...] = ("Gemma2ForCausalLM", "Gemma3ForCausalLM", "Gemma
 ATTENTION_FREE: tuple[str, ...] = ("MambaForCausalLM", "Mamba2ForCausalLM", "FalconMambaForCausalLM")
 #: Speculative methods under which async scheduling stays on (config/vllm.py).
 ASYNC_METHODS: tuple[str, ...] = ("eagle", "eagle3", "mtp", "draft_model", "dflash", "dspark", "ngram_gpu")
+#: The release that estimates CUDA graphs, and takes it from the budget where it is told to (v1/worker/gpu_worker.py).
+ESTIMATES = "0.18"
 _RECURRENT: frozenset[str] = frozenset({"gated_delta_net", "kda", "lightning", "mamba1", "mamba2", "short_conv"})
 
 
@@ -293,6 +295,7 @@ def _read(
         length_chosen="max_model_len" not in chosen_by,
         allow_long=options.flag("allow_long_max_model_len"),
         graphs=_captures(d, rules, platform, exchange) and captures.mode != "NONE",
+        estimated=rules.v1 and since(release, ESTIMATES) and options.flag("estimate_graphs", rules.graphs_charged),
         captures=captures,
         unquantised_load=options.flag("quantize_on_load") and rules.loads_whole and not (d.model.quantization or d.model.checkpoint),
         quantised_in_flight=_in_flight(d),

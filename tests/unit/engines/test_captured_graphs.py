@@ -153,3 +153,36 @@ def test_a_driver_that_nobody_names_is_a_doubt_where_it_decides() -> None:
 def test_a_driver_is_a_version() -> None:
     with pytest.raises(SpecError, match=r"driver: 'R535': write what nvidia-smi calls the driver version, such as 550\.54\.15"):
         planned_on("R535")
+
+
+OLDER_RUNNER = {"v2_model_runner": "false"}
+
+
+@pytest.mark.parametrize(
+    ("version", "told", "charged"), [("0.17.1", "1", False), ("0.19", "1", True), ("0.19", "0", False), ("0.26", "0", False)]
+)
+def test_the_estimate_is_taken_from_the_budget_where_it_is_told_to(version: str, told: str, charged: bool) -> None:
+    """v1/worker/gpu_worker.py determine_available_memory: cudagraph_memory_estimate if VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS else 0."""
+    question = {"engine": "vllm", "engine_version": version, "device": "h100", "context": 4096}
+    usual = planned(LLAMA, **question, engine_option=OLDER_RUNNER)
+    plan = planned(LLAMA, **question, engine_option={**OLDER_RUNNER, "estimate_graphs": told})
+    assert ("CUDA graphs" in {e.name for e in plan.ledgers[0].entries}) is charged
+    assert usual.capacity is not None
+    assert plan.capacity is not None
+    moved = 0 if charged == (version == "0.26") else graphs(version, **OLDER_RUNNER)
+    assert abs(plan.capacity.kv_bytes - usual.capacity.kv_bytes) == pytest.approx(moved, abs=1 << 21)
+
+
+def test_flashinfers_workspace_is_as_large_as_its_variable_says(tmp_path: Path) -> None:
+    """v1/attention/backends/flashinfer.py _get_workspace_buffer: 394 MiB, of a card that takes it for 8-bit caches."""
+    script = tmp_path / "run.sh"
+
+    def held(before: str) -> int:
+        script.write_text(f"{before}vllm serve meta-llama/Llama-3.1-8B --kv-cache-dtype fp8 --max-model-len 8192 --max-num-seqs 8\n")
+        verdict = kvplan.check(script, device="rtx-5090", engine_version="0.24.0")[0]
+        assert not [f for f in verdict.findings if f.severity != "note" and "FLASHINFER" in f.message]
+        assert verdict.plan is not None
+        ledger = verdict.plan.ledgers[0]
+        return next(e.bytes for e in (*ledger.entries, *ledger.outside) if e.name == "CUDA graphs")
+
+    assert held("") - held("VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE=67108864 ") == (394 - 64) << 20
