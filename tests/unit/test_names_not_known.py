@@ -83,7 +83,7 @@ def test_the_maker_s_own_name_comes_before_what_shares_its_shapes() -> None:
         ("jerryzh168/llama3-8b-int8wo", "'-int8wo' says a format of meta-llama/llama-3-8b that is not known by that name"),
         (
             "mlx-community/DeepSeek-V4-Flash-2bit-DQ",
-            "'-2bit-dq' says a format of deepseek-ai/deepseek-v4-flash that is not known by that name",
+            "'-2bit-dq' says a format of deepseek-ai/deepseek-v4-flash that is not known",
         ),
         ("mlx-community/GLM-5.1-MXFP4-Q8", "'-mxfp4-q8' says a format of zai-org/glm-5.1 that is not known by that name"),
         ("somebody/gpt-oss-20b", "did you mean openai/gpt-oss-20b"),
