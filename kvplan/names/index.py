@@ -18,48 +18,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kvplan.names.releases import TAG, taken_apart
+from kvplan.rows import rows
 
 _FILE = Path(__file__).parent / "names.tsv"
 
-#: What a line rests on -> what the plan says of it; nothing of a line that rests on the model's own config or was written by hand.
-EVIDENCE: dict[str, str] = {
-    "a": "",
-    "c": "",
-    "d": "the config.json of {name} does not say how its weights are stored: the format is by its name",
-    "f": "the sizes of {name} are from a table, not its config.json; parameters recounted to the Hub's total",
-    "w": "the sizes of {name} are from a table, recounted to the Hub's total; its window, which the table leaves out, is that of its base",
-    "v": "the sizes of {name} are from a table, recounted to the Hub's total; no source states whether it has a window: it is counted "
-    "without, so that its cache is at most what is shown",
-    "u": "{name} has the shapes of {base}: a table (llmfit 1.1.17) gives both the same sizes; no source states whether it has a "
-    "window: it is counted without, so that its cache is at most what is shown",
-    "m": "{name} has the shapes of {base}, which its makers say it was tuned from; its config.json was not read",
-    "j": "{name} has the shapes of {base}: a public file states its sizes; its config.json was not read",
-    "z": "{name} has the shapes of {base}: MTEB's registry names the model that it was adapted from, and gives it that model's count of "
-    "parameters to the last one; its config.json was not read",
-    "e": "{name} has the shapes of {base}, as its name says, and three layers of DSpark beside them in place of the draft module "
-    "that is counted here; its config.json was not read",
-    "s": "{name} has the shapes of {base}; the format of its weights is by the size of the file (ollama.com/library, June 2026)",
-    "t": "{name} has the shapes of {base}: a table (llmfit 1.1.17) gives both the same sizes and total; its config.json was not read",
-    "x": "{name} has the shapes of {base}: a table (llmfit 1.1.17) gives both the same sizes; its total is not known, so that it may be "
-    "stored without a tower or a draft module; its config.json was not read",
-    "h": "{name} has the shapes of {base}, by its sizes in a table (llmfit 1.1.17); the Hub's total for it has a head beside the "
-    "embeddings, which an engine loads as the embeddings where its config.json ties them, as is counted here, else beside them",
-    "n": "{name} has the shapes of {base}: a table (llmfit 1.1.17) gives both the same sizes; the format of its weights is by its name",
-    "p": "{name} has the shapes of {base}: the Hub gives both one total and model type (llmfit 1.1.17); its sizes could not be read there",
-    "o": "{name} has the shapes of {base}, by the name and digest of the tag (ollama.com/library, June 2026)",
-    "q": "{name} has the shapes of {base}, as the same tag in the quantisation that is listed (ollama.com/library, June 2026)",
-    "l": "{name} is not in the copy of Ollama's library (June 2026): it is taken as {base}, in q4_k_m where its tag names no type",
-    "g": "{name} has the shapes of {base}, by its name: a GGUF conversion keeps them",
-    "r": "{name} is taken to have the shapes and length of {base}, in the format that its name says; its config.json was not read. "
-    "Of 350 quantised releases by the makers themselves that are known, 6 have MLPs wider by up to 1 % and 8 are of another length; "
-    "NVIDIA's mostly store the cache in fp8 (--kv-dtype fp8)",
-    "y": "{name} is taken to have the shapes and length of {base}, in the format that its name says; its config.json was not read. Of 135 "
-    "uploads by others whose packing the Hub's count of elements tells (llmfit 1.1.17), the weights of 132 are in the interval shown",
-    "k": "{name} has the shapes of {base}, by its name and the Hub's count of its elements (llmfit 1.1.17); its config.json was not read",
-    "b": "{name} has the shapes of {base}, by its name and publisher; its config.json was not read",
-}
-
-
+#: What a line rests on -> what the plan says of it.
+EVIDENCE = dict(rows("names/evidence.tsv"))
 #: Words that say how a model was tuned: catalogue ids never have them.
 TUNED = frozenset(("instruct", "it", "hf", "chat"))
 

@@ -5,40 +5,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-#: A suffix, in lower case, as publishers write it -> the format.
-_SUFFIXES: tuple[tuple[str, str], ...] = (
-    (r"w-?mxfp4[-_]a-?(?:mx)?fp[48]", "mxfp4"),  # AMD's: what activations are in is no matter of memory
-    (r"fp8[-_]dynamic", "fp8-dynamic"),
-    (r"fp8[-_]block", "fp8-block"),
-    (r"(?:quantized[.-])?w8a8(?:[-_](?:int8|fp8))?", "w8a8"),
-    (r"(?:quantized[.-])?w8a16", "w8a16"),
-    (r"qat[-_](?:q\d_\d|int\d)[-_]unquantized", "bf16"),  # Google's, trained for a format and stored without it
-    (r"(?:quantized[.-]|qat[-_])?w4a16(?:[-_]g128|[-_]awq|[-_]ct)?", "w4a16"),
-    (r"(?:static[-_])?(?:modelopt[-_])?fp8(?:[-_](?:kv|static|static-pertensor))?", "fp8"),
-    (r"(?:modelopt[-_]|w4a4[-_])?(?:nvfp4|fp4)(?:a16|[-_]w4a16|[-_]w4a4)?(?:[-_]v\d)?", "nvfp4"),
-    (r"mxfp4", "mxfp4"),
-    (r"mxfp8", "mxfp8"),
-    (r"w4a16[-_]autoround(?:[-_]gptq)?", "gptq"),
-    (r"int8[-_]autoround", "gptq-int8"),
-    (r"int4[-_](?:gptq[-_]sym|sym(?:[-_]gptq)?)[-_]inc", "gptq"),  # Intel's, as its uploads were called before AutoRound
-    (r"(?:int4[-_])?autoround(?:[-_](?:int4|4bit|gptq)){0,2}", "gptq"),
-    (r"awq[-_](?:8bit|int8)", "awq-int8"),
-    (r"awq(?:[-_](?:4bit|int4|g128|w4a16))?", "awq"),
-    (r"gptq[-_](?:8bit|int8)", "gptq-int8"),
-    (r"gptq(?:[-_](?:4bit|4b|int4|marlin))?(?:[-_](?:32g|64g|128g))?", "gptq"),
-    (r"unsloth[-_]bnb[-_]4bit", "unsloth-bnb-4bit"),
-    (r"(?:bnb|bitsandbytes)[-_](?:4bit|nf4)|nf4|bnb", "bnb-4bit"),
-    (r"(?:bnb|bitsandbytes)[-_]8bit", "bnb-8bit"),
-    (r"(?:qat[-_])?(?:mlx[-_])?([34568])[-_]?bit(?:[-_]dwq)?", r"mlx-\1bit"),
-    (r"w4afp8", "w4afp8"),
-    (r"exl([23])[-_](\d+(?:\.\d+)?)bpw(?:[-_]h\d)?", r"exl\1:\2bpw"),
-    (r"(\d+(?:\.\d+)?)bpw(?:[-_]h\d)?[-_]exl([23])", r"exl\2:\1bpw"),
-    (r"int8", "int8"),
-    (r"int4", "int4"),
-    (r"bf16", "bf16"),
-    (r"fp16|f16", "f16"),
-)
-_PARSED = [(re.compile(rf"(.+?)[-_.](?:{pattern})"), format_) for pattern, format_ in _SUFFIXES]
+from kvplan.rows import rows
+
+#: How publishers end the name of a release that is in a format, and which it is.
+_PARSED = [(re.compile(rf"(.+?)[-_.](?:{pattern})"), format_) for pattern, format_, *_ in rows("names/suffixes.tsv")]
 _GGUF = re.compile(r"(.+?)(?:[-_.]i1)?[-_.]gguf")  # mradermacher's -i1-GGUF: with an importance matrix
 _TYPED = re.compile(r"(.+?)[-_.]((?:ud-)?(?:i?q\d|tq\d)(?:_[a-z0-9]+)*)")  # Model-Q8_0-GGUF: one file, as ggml-org's gguf-my-repo names it
 #: Bits without another word are MLX's: of 13 such uploads of known models in 3, 5, 6 or 8 bits (llmfit 1.1.17), 9 have the elements that

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from kvplan import engines
@@ -11,7 +12,6 @@ from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.engines.common.phases import tightest
 from kvplan.engines.common.releases import release
-from kvplan.errors import KvplanError
 from kvplan.planner import remedies
 from kvplan.planner.changes import (
     Change,
@@ -19,6 +19,7 @@ from kvplan.planner.changes import (
     advised,
     attempt,
     edge,
+    evaluated,
     facts_of,
     first,
     hundredths,
@@ -28,7 +29,6 @@ from kvplan.planner.changes import (
     smaller_weights,
     with_option,
 )
-from kvplan.planner.evaluate import evaluate
 from kvplan.planner.hardware import experts, larger_device, more_devices, other_layout, stages, wider
 from kvplan.planner.pairs import pairs
 from kvplan.planner.plan import CLOSE, Advice, Plan
@@ -91,9 +91,7 @@ def _lower(d: Deployment, above: int) -> list[tuple[int, Plan]]:
     that is not too close to call and survives its largest step."""
     found: list[tuple[int, Plan]] = []
     for n in range(above - 1, max(above - remedies.MOST_HUNDREDTHS, 0), -1):
-        try:
-            plan = evaluate(replace(d, memory_fraction=n / 100), limits=False)
-        except KvplanError:
+        if (plan := evaluated(replace(d, memory_fraction=n / 100))) is None:
             break
         safe = plan.fits and plan.certainty != CLOSE and plan.outcome.survives is not False
         if safe or (plan.fits and not found):
@@ -106,10 +104,8 @@ def _lower(d: Deployment, above: int) -> list[tuple[int, Plan]]:
 def _own(d: Deployment, name: str) -> Any:
     """What the engine itself would choose; None where that is not known."""
     left_out: dict[str, Any] = {name: None}
-    try:
-        return evaluate(replace(d, **left_out), limits=False).asked(name)
-    except KvplanError:
-        return None
+    found = evaluated(replace(d, **left_out))
+    return found and found.asked(name)
 
 
 def _sequences_setting(d: Deployment, plan: Plan) -> Iterator[Change]:
@@ -188,13 +184,8 @@ def _settings(d: Deployment, plan: Plan) -> Iterator[Change]:
             yield from first(d, [(text, name, "off")])
 
 
-def _lengths_allowed(d: Deployment, plan: Plan) -> Iterator[Change]:
-    """Lengths beyond the model's own, which it was not trained for: after all that keeps to them."""
-    return _switches(d, plan, lengths=True)
-
-
 def _switches(d: Deployment, plan: Plan, *, lengths: bool) -> Iterator[Change]:
-    """The engine's own switches; `lengths`: those that allow more than the model's own length, or all others."""
+    """The engine's own switches; `lengths`: those that allow lengths that the model was not trained for, or all others."""
     given = dict(d.engine_option)
     for key, values, text in facts_of(plan).settings:
         for value in values if key.startswith("allow_") == lengths else ():
@@ -279,7 +270,9 @@ def _batch(d: Deployment, plan: Plan) -> Iterator[Change]:
             yield Change(f"hold {sequences(safe[0])} at once, with room to spare", "batch", safe[0], safe[1])
 
 
+#: Lengths beyond the model's own come after all that keeps to them.
 _KINDS: tuple[Callable[[Deployment, Plan], Iterator[Change]], ...] = (
     _other_engine, experts, other_layout, _fraction, _sequences_setting, _batch_tokens, _length_setting, _pages, _settings,
-    _shared_tokens, _host_layers, _cache_memory, _cache_format, _weight_format, _context, _batch, _lengths_allowed, wider, stages,
+    _shared_tokens, _host_layers, _cache_memory, _cache_format, _weight_format, _context, _batch,
+    partial(_switches, lengths=True), wider, stages,
 )  # fmt: skip

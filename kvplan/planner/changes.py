@@ -52,6 +52,14 @@ def advised(change: Change) -> Advice:
 Tried = Callable[..., Plan | None]
 
 
+def evaluated(d: Deployment) -> Plan | None:
+    """The plan, without its limits; None where the question can not be asked of this model or engine."""
+    try:
+        return evaluate(d, limits=False)
+    except KvplanError:
+        return None
+
+
 def attempt(d: Deployment, **sets: Any) -> Plan | None:
     """The plan after a change where it fits; None where it does not, or can not be asked of this model or engine."""
     try:

@@ -12,7 +12,7 @@ from typing import Any
 
 from kvplan.deployment import NAMES, Deployment
 from kvplan.dtypes import parse_kv_dtype
-from kvplan.errors import KvplanError
+from kvplan.planner.changes import evaluated
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan
 
@@ -39,20 +39,13 @@ def _idle(d: Deployment) -> Iterator[str]:
     answer = evaluate(d, limits=False)
     for name in chosen:
         open_: dict[str, Any] = {name: None}
-        without = _evaluated(replace(d, **open_))
+        without = evaluated(replace(d, **open_))
         if without is not None and _told(answer) == _told(without) and not _default(d, answer, without, name):
             yield f"{name} {getattr(d, name)}"
     for key, value in d.engine_option:
-        without = _evaluated(replace(d, engine_option=tuple(pair for pair in d.engine_option if pair[0] != key)))
+        without = evaluated(replace(d, engine_option=tuple(pair for pair in d.engine_option if pair[0] != key)))
         if without is not None and _told(answer) == _told(without):
             yield f"{key}={value}"
-
-
-def _evaluated(d: Deployment) -> Plan | None:
-    try:
-        return evaluate(d, limits=False)
-    except KvplanError:
-        return None
 
 
 def _default(d: Deployment, answer: Plan, without: Plan, name: str) -> bool:

@@ -7,10 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from kvplan.deployment import Deployment
-from kvplan.errors import KvplanError
 from kvplan.planner import remedies
-from kvplan.planner.changes import attempt, counted, edge, facts_of, hundredths, replica_batch, sequences
-from kvplan.planner.evaluate import evaluate
+from kvplan.planner.changes import attempt, counted, edge, evaluated, facts_of, hundredths, replica_batch, sequences
 from kvplan.planner.plan import Plan, Waste
 from kvplan.units import cdiv
 
@@ -147,7 +145,5 @@ def _exact_bytes(d: Deployment, plan: Plan) -> int | None:
         d, **same, engine="ideal", engine_version=None, engine_option=(), block_size=None, n_devices=None, max_model_len=None,
         memory_fraction=None, kv_memory=None, constants=None, reserve=None, device=None,
     )  # fmt: skip
-    try:
-        return max(ledger.cache_bytes for ledger in evaluate(plainly).ledgers)
-    except KvplanError:
-        return None
+    found = evaluated(plainly)
+    return found and max(ledger.cache_bytes for ledger in found.ledgers)

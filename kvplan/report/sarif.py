@@ -11,7 +11,7 @@ from urllib.parse import quote
 from kvplan.report.printable import printable
 from kvplan.rows import rows
 
-RULES = {row[0]: row[1] for row in rows("report/sarif.tsv")}
+RULES = dict(rows("report/sarif.tsv"))
 
 
 def text(verdicts: Sequence[dict[str, Any]], version: str = "") -> str:

@@ -33,6 +33,16 @@ def test_what_a_name_means() -> None:
     assert not wrong
 
 
+@pytest.mark.parametrize("row", rows(Path(__file__).parent / "same.tsv"), ids=lambda row: row[0])
+def test_a_name_has_the_shapes_and_the_format_of_another(row: list[str]) -> None:
+    """same.tsv."""
+    written, of, kind, length = (*row, "", "")[:4]
+    found, other = (kvplan.model if kind else catalogue.find_model)(written), catalogue.find_model(of)
+    assert (found.blocks, found.n_layers, found.checkpoint) == (other.blocks, other.n_layers, kind or other.checkpoint)
+    assert kind or found.quantization == other.quantization
+    assert not length or found.max_context == other.max_context
+
+
 def test_a_release_that_differs_from_its_base_on_purpose() -> None:
     """Qwen2.5-72B's AWQ pads the network to 29,696; hugging-quants' Llama 3.1 405B keeps 16 KV heads, the base has 8."""
     padded = catalogue.find_model("Qwen/Qwen2.5-72B-Instruct-AWQ")

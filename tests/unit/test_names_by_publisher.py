@@ -42,20 +42,6 @@ def test_a_publisher_that_was_renamed() -> None:
     assert catalogue.find_model("CohereForAI/c4ai-command-r-plus").id == catalogue.find_model("CohereLabs/c4ai-command-r-plus").id
 
 
-@pytest.mark.parametrize(
-    ("before", "since"),
-    [
-        ("meta-llama/Llama-3.1-405B-Instruct-FP8", "meta-llama/Meta-Llama-3.1-405B-Instruct-FP8"),
-        ("meta-llama/Meta-Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-8B-Instruct"),
-        ("nvidia/DeepSeek-R1-FP4", "nvidia/DeepSeek-R1-NVFP4"),
-    ],
-)
-def test_repositories_that_their_publisher_renamed(before: str, since: str) -> None:
-    """The Hub redirects them; the release is stored as it was."""
-    one, other = catalogue.find_model(before), catalogue.find_model(since)
-    assert (one.quantization, one.max_context, one.n_layers) == (other.quantization, other.max_context, other.n_layers)
-
-
 def test_a_mirror_of_a_release_is_that_release_by_its_name() -> None:
     """huggingface.co/unsloth holds other makers' releases unchanged; gpt-oss-20b is in MXFP4 there too."""
     spec, own = catalogue.find_model("unsloth/gpt-oss-20b"), catalogue.find_model("openai/gpt-oss-20b")
@@ -71,19 +57,6 @@ def test_a_tuned_model_of_the_same_publisher_is_said_to_rest_on_its_name() -> No
     assert any("no source states the maximum length" in note for note in spec.notes)
     with pytest.raises(UnknownName):
         catalogue.find_model("somebody/XVERSE-7B-Chat")
-
-
-@pytest.mark.parametrize(
-    ("written", "since"),
-    [
-        ("Qwen/Qwen-1.8B-Chat", "Qwen/Qwen-1_8B-Chat"),
-        ("openbmb/MiniCPM-V-4_6", "openbmb/MiniCPM-V-4.6"),
-        ("nvidia/Llama-3.3-Nemotron-Super-49B-v1", "nvidia/Llama-3_3-Nemotron-Super-49B-v1"),
-    ],
-)
-def test_a_point_and_an_underscore_of_a_version_are_one(written: str, since: str) -> None:
-    mine, own = catalogue.find_model(written), catalogue.find_model(since)
-    assert (mine.blocks, mine.max_context) == (own.blocks, own.max_context)
 
 
 def test_a_publisher_that_converts_all_models_alike() -> None:
