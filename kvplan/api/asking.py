@@ -34,6 +34,14 @@ def deployment(model: str | PathLike[str] | ModelSpec, **question: Unpack[Questi
     >>> asked.context, asked.device.id, asked.batch
     (32768, 'h100-80gb', None)
     """
+    values = values_of(question)
+    spec, stored = of_files(model, values)
+    values["counted"] = "n_devices" in values and question.get("n_devices") is None
+    return calibrated(Deployment(model=spec, stored=stored, drafter=_drafter(values.get("speculative")), **values))
+
+
+def values_of(question: Mapping[str, Any]) -> dict[str, Any]:
+    """The names of a question, each read and checked; None is "not chosen". Raises every fault at once."""
     faults: list[tuple[str, str]] = []
     values: dict[str, Any] = {}
     given = several({name: scalar(value) for name, value in question.items()})
@@ -58,9 +66,7 @@ def deployment(model: str | PathLike[str] | ModelSpec, **question: Unpack[Questi
         raise SpecError("question", faults)
     if given.get("device") == "auto" and "reserve" not in values:
         values["reserve"] = this_machine()[1]
-    spec, stored = of_files(model, values)
-    values["counted"] = "n_devices" in values and question.get("n_devices") is None
-    return calibrated(Deployment(model=spec, stored=stored, drafter=_drafter(values.get("speculative")), **values))
+    return values
 
 
 def neighbours(name: str, value: Any) -> tuple[tuple[str, int], ...]:
