@@ -48,8 +48,9 @@ def environment(
         if argument is None and engine.negated[1] and name.startswith(engine.negated[1]):
             twin = table.get(name.replace(engine.negated[1], engine.negated[0], 1))
             argument, off = (twin, True) if twin and twin.takes == "switch" else (None, False)
-        if unread := list(_unread(engine, argument, name, word.place, version)):
-            findings += unread
+        unread = list(_unread(engine, argument, name, word.place, version))
+        findings += unread
+        if unread and (version or argument is None):
             continue
         if argument is None:
             findings += _variable(engine, table, name, word.place)
@@ -87,11 +88,13 @@ def _unread(engine: Arguments, argument: Argument | None, name: str, place: Plac
         (row.names[-1] for row in engine.rows if argument and row.to == argument.to and row.names and has(engine, row, version)), ""
     )
     instead = f"; {option} says it" if option else ""
-    early = bool(version and since and three_parts(version) < three_parts(since))
-    when = f"it is read from {since} on" if early else f"it was read up to {until}"
-    which = f"{engine.name} {version}" if version else f"the newest {engine.name}"
-    rest = "" if version else "; nothing here says the release"
-    yield Finding("unread-variable", "warning", f"{name} sets nothing: {which} does not read it, {when}{instead}{rest}", place)
+    if not version:
+        message = f"{engine.name} reads {name} up to {until}{instead}, and nothing here says the release: give --engine-version, or a tag"
+    elif since and three_parts(version) < three_parts(since):
+        message = f"{name} sets nothing: {engine.name} {version} does not read it yet; it is read from {since} on{instead}"
+    else:
+        message = f"{name} sets nothing: {engine.name} {version} does not read it any more; it was read up to {until}{instead}"
+    yield Finding("unread-variable", "warning", message, place)
 
 
 def _variable(engine: Arguments, table: Mapping[str, Argument], name: str, place: Place) -> Iterator[Finding]:

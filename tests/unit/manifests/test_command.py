@@ -123,7 +123,7 @@ def test_what_starts_nothing(words: str) -> None:
         ("vllm serve m/x --spec-method eagle3 --spec-model d/y --spec-tokens 2", {"speculative": "eagle3:2:d/y"}),
         ("vllm serve m/x --kv-cache-memory-bytes 10G", {"kv_memory": 10 * 2**30}),
         ("vllm serve m/x --kv-cache-memory-bytes 10g", {"kv_memory": 10**10}),
-        ("VLLM_ATTENTION_BACKEND=FLASHINFER vllm serve m/x", {}),  # envs.py from 0.15 on has it no more
+        ("VLLM_ATTENTION_BACKEND=FLASHINFER vllm serve m/x", {"engine_option": {"attention_backend": "FLASHINFER"}}),
         ("CUDA_VISIBLE_DEVICES=0,3 vllm serve m/x -tp 2", {"tp": 2, "n_devices": 2}),
         ("vllm serve m/x --served-model-name a b c --max-num-seqs 8", {"max_num_seqs": 8}),
         (
