@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from kvplan.api.names import Question
 
 
+#: How a text is written that people give as something else.
+TEXTS = {"speculative": '"ngram:3"', "lora": '"32x4"', "multimodal": '"on" or "off"', "engine_version": '"0.33.0"'}
 #: Names of which engines call `auto` what is not chosen.
 _AUTO = ("dtype", "weight_dtype")
 
@@ -139,11 +141,11 @@ def read(name: str, value: Any) -> Any:
         if isinstance(value, str) and value.strip().isdecimal() and len(value) < 19:
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool):
-            raise SpecError(name, [("", f"{str(value)[:60]!r} is not a whole number")])
+            raise SpecError(name, [("", f"{str(value)[:60]!r} is not a whole number; write one such as 16")])
         return value if name == "n_gpu_layers" else at_least_one(name, value)
     if kind == "fraction":
         try:
-            number = float(value)
+            number = math.nan if isinstance(value, bool) else float(value)
         except (TypeError, ValueError):
             number = math.nan
         if not 0 < number <= 1:
@@ -154,11 +156,15 @@ def read(name: str, value: Any) -> Any:
             raise SpecError(name, [("", f"{str(value)[:60]!r} is not true or false")])
         return value
     if kind == "device":
+        if isinstance(value, list | tuple) or (isinstance(value, str) and "," in value):
+            raise SpecError(
+                name, [("", f"{str(value)[:60]!r} are several; one question takes one (kvplan.compare and kvplan.sweep take more)")]
+            )
         return device(value)
     if kind == "options":
         return _options(value)
     if not isinstance(value, str):
-        raise SpecError(name, [("", f"{str(value)[:60]!r} is not text")])
+        raise SpecError(name, [("", f"{str(value)[:60]!r} is not text; write {TEXTS.get(name, 'it in quotes')}")])
     if name == "engine_version" and not is_version(value):
         raise SpecError(name, [("", f"{value[:60]!r} is no version; write a release such as 0.19.0, or b10488; left out it is the newest")])
     return value
@@ -171,9 +177,16 @@ def at_least_one(name: str, value: int) -> int:
     return value
 
 
+def _plain(value: Any) -> str:
+    """An option's value as the command line spells it: `true`, `1,2,4`."""
+    if isinstance(value, list | tuple):
+        return ",".join(map(_plain, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _options(value: Any) -> tuple[tuple[str, str], ...]:
     if isinstance(value, Mapping):
-        return tuple((str(k), str(v).lower() if isinstance(v, bool) else str(v)) for k, v in value.items())
+        return tuple((str(k), _plain(v)) for k, v in value.items())
     if not isinstance(value, str | list | tuple):
         raise SpecError("engine_option", [("", f"{str(value)[:60]!r}: write KEY=VALUE, a list of them, or a mapping")])
     pairs: list[tuple[str, str]] = []

@@ -145,6 +145,9 @@ ROWS = (
     row("--mamba-cache-mode", "option:mamba_cache_mode", since="0.15.0"),
     row("--mamba-ssm-cache-dtype", "option:mamba_ssm_cache_dtype", since="0.10.1"),
     row("--attention-backend", "option:attention_backend", since="0.13.0"),
+    row("--attention-config -ac", "@attention", "json", since="0.13.0"),
+    row("", "option:dyn_kvbm_cpu_cache_gb", "float", variables="DYN_KVBM_CPU_CACHE_GB"),
+    row("", "option:dyn_kvbm_disk_cache_gb", "float", variables="DYN_KVBM_DISK_CACHE_GB"),
     row("", "option:attention_backend", variables="VLLM_ATTENTION_BACKEND", until="0.12.0"),  # what is written; read: TIMES
     row("", "option:allow_long_max_model_len", "one_or_true", "flag", variables="VLLM_ALLOW_LONG_MAX_MODEL_LEN"),
     row("", "option:pp_layer_partition", variables="VLLM_PP_LAYER_PARTITION"),
