@@ -13,7 +13,7 @@ from kvplan.engines.common.command_line import read
 from kvplan.engines.common.environment import open_variable
 from kvplan.engines.common.words import Finding, Given, Place, Unresolved, Word, refuse
 from kvplan.errors import KvplanError
-from kvplan.manifests import adapters, of_others, weights
+from kvplan.manifests import adapters, foreign, of_others, weights
 from kvplan.manifests.budget import spend
 from kvplan.manifests.command import Start
 from kvplan.manifests.config import config_words, key_options
@@ -171,8 +171,11 @@ def _foreign(start: Start, site: Site, source: str) -> Found:
     if not start.foreign:
         one = Unresolved("document", start.opaque, "write it such that YAML reads it", start.place)
         return Found(source, 1, (start.place.line, start.end_line), site.name, "", None, None, {}, {"command": start.place}, (one,))
-    why = f"engine {start.foreign} is not modelled"
-    give = f"for the model's own figures ask kvplan estimate MODEL, or check it as one of {', '.join(engines.served())}"
+    if engine := foreign.ASKED.get(start.foreign):
+        why, give = f"the command of {start.foreign} is not read", f"ask kvplan estimate MODEL --engine {engine}, with its sizes"
+    else:
+        why = f"engine {start.foreign} is not modelled"
+        give = f"for the model's own figures ask kvplan estimate MODEL, or check it as one of {', '.join(engines.served())}"
     return Found(
         source, site.document, site.span or (start.place.line, start.end_line), site.name or start.foreign, "", None, None, {},
         {"command": start.place}, (Unresolved("engine", why, give, start.place),),

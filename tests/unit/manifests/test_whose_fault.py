@@ -123,3 +123,9 @@ def test_the_table_shows_what_was_not_read_and_counts_other_notes() -> None:
     shown = text([verdict.as_dict() for verdict in verdicts])
     assert "note: /etc/vllm/env is not read" in shown
     assert "more: --format json" in shown
+
+
+def test_a_server_whose_engine_is_modelled_is_not_said_to_be_unknown() -> None:
+    (verdict,) = kvplan.check([Source("serve.sh", "mlx_lm.server --model mlx-community/Qwen3-8B-4bit")])
+    assert (verdict.status, verdict.exit_code) == ("unknown", 2)
+    assert "kvplan estimate MODEL --engine mlx-lm" in verdict.findings[0].message
