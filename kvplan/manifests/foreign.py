@@ -23,8 +23,6 @@ class Foreign(NamedTuple):
     flags: frozenset[str] = frozenset()
 
 
-#: Those whose engine is modelled, and whose command is not read.
-ASKED = {"MLX-LM's server": "mlx-lm", "TabbyAPI": "exllamav3"}
 FOREIGN: tuple[Foreign, ...] = (
     Foreign(
         "text-generation-inference (TGI)", r"text-generation-inference|(^|[/_-])tgi([-_/]|$)|text-generation-launcher",

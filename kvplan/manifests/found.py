@@ -13,7 +13,7 @@ from kvplan.engines.common.command_line import read
 from kvplan.engines.common.environment import open_variable
 from kvplan.engines.common.words import Finding, Given, Place, Unresolved, Word, refuse
 from kvplan.errors import KvplanError
-from kvplan.manifests import adapters, foreign, of_others, weights
+from kvplan.manifests import adapters, of_others, weights
 from kvplan.manifests.budget import spend
 from kvplan.manifests.command import Start
 from kvplan.manifests.config import config_words, key_options
@@ -171,7 +171,8 @@ def _foreign(start: Start, site: Site, source: str) -> Found:
     if not start.foreign:
         one = Unresolved("document", start.opaque, "write it such that YAML reads it", start.place)
         return Found(source, 1, (start.place.line, start.end_line), site.name, "", None, None, {}, {"command": start.place}, (one,))
-    if engine := foreign.ASKED.get(start.foreign):
+    engine = next((name for name in engines.ENGINES if start.foreign.startswith(f"{engines.facts(name).title}'s")), "")
+    if engine:
         why, give = f"the command of {start.foreign} is not read", f"ask kvplan estimate MODEL --engine {engine}, with its sizes"
     else:
         why = f"engine {start.foreign} is not modelled"
