@@ -117,6 +117,9 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         findings.append(warn("not-modelled-more", f"{one.spelled}: beam search holds {one.value} caches a request", one.place))
     if (one := given.get("@graphs")) and one.value is None:
         question["enforce_eager"] = moved(one, True)
+    elif one and isinstance(one.value, dict) and (sizes := sorted({"batch_sizes", "max_batch_size"} & one.value.keys())):
+        message = f"{one.spelled}: {', '.join(sizes)}: which graphs are captured changes memory in a way that is not modelled"
+        findings.append(warn("not-modelled-either", message, one.place))
     if one := given.get("@speculative"):
         findings += _speculative(one, question, built=_is_built(given))
     adapters: Adapters | None = None

@@ -129,3 +129,9 @@ def test_a_server_whose_engine_is_modelled_is_not_said_to_be_unknown() -> None:
     (verdict,) = kvplan.check([Source("serve.sh", "mlx_lm.server --model mlx-community/Qwen3-8B-4bit")])
     assert (verdict.status, verdict.exit_code) == ("unknown", 2)
     assert "kvplan estimate MODEL --engine mlx-lm" in verdict.findings[0].message
+
+
+def test_graphs_of_a_file_of_keys_are_said() -> None:
+    text = "cat > e.yaml <<EOF\ncuda_graph_config: {max_batch_size: 64}\nEOF\ntrtllm-serve Qwen/Qwen3-8B --extra_llm_api_options e.yaml\n"
+    (found,) = read(text, "serve.sh")
+    assert ["max_batch_size" in f.message for f in found.findings if f.rule == "not-modelled-either"] == [True]
