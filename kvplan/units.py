@@ -84,9 +84,12 @@ def plain_number(text: str) -> str:
     return text.replace(",", "") if THOUSANDS.fullmatch(text) else text
 
 
-def _parse(text: str | int, units: dict[str, int], name: str, example: str) -> int:
-    if isinstance(text, bool) or not isinstance(text, (int, str)):
-        raise SpecError(name, [("", f"{text!r} is not a size; write a number such as {example}")])
+def _parse(text: str | float, units: dict[str, int], name: str, example: str) -> int:
+    if isinstance(text, float) and text.is_integer():  # of a table's column
+        text = int(text)
+    if isinstance(text, bool) or not isinstance(text, (int, str)) or (isinstance(text, int) and text < 0):
+        raise SpecError(name, [("", f"{str(text)[:60]!r} is not a size; write a number such as {example}")])
+    value: int
     if isinstance(text, int):
         value = text
     else:
@@ -110,12 +113,12 @@ def _parse(text: str | int, units: dict[str, int], name: str, example: str) -> i
     return value
 
 
-def parse_tokens(text: str | int, name: str = "tokens") -> int:
+def parse_tokens(text: str | float, name: str = "tokens") -> int:
     """A token count: 4096, "32,768", "128k" (131,072), "1m" (1,048,576)."""
     return _parse(text, _TOKEN_UNITS, name, "32768 or 32k")
 
 
-def parse_bytes(text: str | int, name: str = "bytes") -> int:
+def parse_bytes(text: str | float, name: str = "bytes") -> int:
     """A byte count: 1024, "40GiB" (40 x 2^30), "80GB" (80 x 10^9)."""
     return _parse(text, _BYTE_UNITS, name, "40GiB or 80GB")
 

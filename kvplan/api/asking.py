@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from kvplan.api.names import Question
 
 
+#: How a text is written that people give as something else.
+TEXTS = {"speculative": '"ngram:3"', "lora": '"32x4"', "multimodal": '"on" or "off"', "engine_version": '"0.33.0"'}
 #: Names of which engines call `auto` what is not chosen.
 _AUTO = ("dtype", "weight_dtype")
 
@@ -34,6 +36,14 @@ def deployment(model: str | PathLike[str] | ModelSpec, **question: Unpack[Questi
     >>> asked.context, asked.device.id, asked.batch
     (32768, 'h100-80gb', None)
     """
+    values = values_of(question)
+    spec, stored = of_files(model, values)
+    values["counted"] = "n_devices" in values and question.get("n_devices") is None
+    return calibrated(Deployment(model=spec, stored=stored, drafter=_drafter(values.get("speculative")), **values))
+
+
+def values_of(question: Mapping[str, Any]) -> dict[str, Any]:
+    """The names of a question, each read and checked; None is "not chosen". Raises every fault at once."""
     faults: list[tuple[str, str]] = []
     values: dict[str, Any] = {}
     given = several({name: scalar(value) for name, value in question.items()})
@@ -58,9 +68,7 @@ def deployment(model: str | PathLike[str] | ModelSpec, **question: Unpack[Questi
         raise SpecError("question", faults)
     if given.get("device") == "auto" and "reserve" not in values:
         values["reserve"] = this_machine()[1]
-    spec, stored = of_files(model, values)
-    values["counted"] = "n_devices" in values and question.get("n_devices") is None
-    return calibrated(Deployment(model=spec, stored=stored, drafter=_drafter(values.get("speculative")), **values))
+    return values
 
 
 def neighbours(name: str, value: Any) -> tuple[tuple[str, int], ...]:
@@ -133,11 +141,11 @@ def read(name: str, value: Any) -> Any:
         if isinstance(value, str) and value.strip().isdecimal() and len(value) < 19:
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool):
-            raise SpecError(name, [("", f"{str(value)[:60]!r} is not a whole number")])
+            raise SpecError(name, [("", f"{str(value)[:60]!r} is not a whole number; write one such as 16")])
         return value if name == "n_gpu_layers" else at_least_one(name, value)
     if kind == "fraction":
         try:
-            number = float(value)
+            number = math.nan if isinstance(value, bool) else float(value)
         except (TypeError, ValueError):
             number = math.nan
         if not 0 < number <= 1:
@@ -148,11 +156,15 @@ def read(name: str, value: Any) -> Any:
             raise SpecError(name, [("", f"{str(value)[:60]!r} is not true or false")])
         return value
     if kind == "device":
+        if isinstance(value, list | tuple) or (isinstance(value, str) and "," in value):
+            raise SpecError(
+                name, [("", f"{str(value)[:60]!r} are several; one question takes one (kvplan.compare and kvplan.sweep take more)")]
+            )
         return device(value)
     if kind == "options":
         return _options(value)
     if not isinstance(value, str):
-        raise SpecError(name, [("", f"{str(value)[:60]!r} is not text")])
+        raise SpecError(name, [("", f"{str(value)[:60]!r} is not text; write {TEXTS.get(name, 'it in quotes')}")])
     if name == "engine_version" and not is_version(value):
         raise SpecError(name, [("", f"{value[:60]!r} is no version; write a release such as 0.19.0, or b10488; left out it is the newest")])
     return value
@@ -165,9 +177,16 @@ def at_least_one(name: str, value: int) -> int:
     return value
 
 
+def _plain(value: Any) -> str:
+    """An option's value as the command line spells it: `true`, `1,2,4`."""
+    if isinstance(value, list | tuple):
+        return ",".join(map(_plain, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _options(value: Any) -> tuple[tuple[str, str], ...]:
     if isinstance(value, Mapping):
-        return tuple((str(k), str(v).lower() if isinstance(v, bool) else str(v)) for k, v in value.items())
+        return tuple((str(k), _plain(v)) for k, v in value.items())
     if not isinstance(value, str | list | tuple):
         raise SpecError("engine_option", [("", f"{str(value)[:60]!r}: write KEY=VALUE, a list of them, or a mapping")])
     pairs: list[tuple[str, str]] = []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 
 from kvplan.api.allowed import hub_asked
 from kvplan.api.plans import estimate
+from kvplan.errors import SpecError
 from kvplan.planner.plan import Plan
 from kvplan.spec import ModelSpec
 
@@ -45,7 +46,8 @@ def check(
     hub     whether a model that is not known here is asked of the Hub
     given   names of the contract that come before what the files say (`device="h100"`)
 
-    A file that can not be read is a verdict too (`status` broken). `kvplan.manifests.exit_code` makes one code of all.
+    A file that can not be read is a verdict too (`status` broken). `kvplan.manifests.exit_code` makes one code of all. Raises KvplanError
+    for values of `given` that are wrong whatever the files say.
 
     >>> from kvplan.manifests import Source, exit_code
     >>> serve = Source("serve.sh", "vllm serve meta-llama/Llama-3.1-8B-Instruct \\\n  --max-model-len 32k --max-num-seqs 64")
@@ -60,10 +62,25 @@ def check(
     >>> exit_code([verdict, unnamed])
     2
     """
+    from kvplan.api.asking import values_of
     from kvplan.manifests.check import check as verdicts
 
+    if given.get("engine") is not None:
+        raise SpecError("engine", [("", "the files say which; leave it out, or ask kvplan.estimate of another")])
+    _of_some_engine(values_of(given).get("engine_option", ()))
     with hub_asked(hub):
         return verdicts(_listed(files), estimate, models=models, env=env, strict=strict, **given)
+
+
+def _of_some_engine(options: Sequence[tuple[str, str]]) -> None:
+    """Raises SpecError for an engine option that no engine has; which of them a file starts is not known yet."""
+    from kvplan import engines
+
+    known = {key for name in engines.ENGINES for key in engines.facts(name).options}
+    if faults := [
+        (key[:60], "no engine has such an option; `kvplan engines NAME` lists those of one") for key, _ in options if key not in known
+    ]:
+        raise SpecError("engine_option", faults)
 
 
 def diff(old: Files, new: Files, **given: Any) -> tuple[Change, ...]:

@@ -75,7 +75,7 @@ def fit(
 def among(devices: str | Sequence[str | Device] | None) -> list[Device]:
     """The candidates of a search, each once, in text joined by commas; None: every packaged device."""
     if isinstance(devices, str):
-        devices = devices.split(",")
+        devices = [name for name in devices.split(",") if name.strip()]
     found = list({x.id: x for x in map(device, devices)}.values()) if devices is not None else catalogue.devices()
     if not found:
         raise SpecError("devices", [("", "name at least one")])
@@ -162,6 +162,10 @@ class Sweep(NamedTuple):
     over: Grid
 
 
+#: Values of one axis: each is read and kept.
+MOST_VALUES = 1_000_000
+
+
 def sweep(model: str | PathLike[str] | ModelSpec, axes: Mapping[str, Sequence[Any]], **question: Unpack[Question]) -> Sweep:
     """A grid over any names of a question; `sweep_ranges` evaluates it. Needs numpy (the `sweep` extra).
 
@@ -182,6 +186,8 @@ def sweep(model: str | PathLike[str] | ModelSpec, axes: Mapping[str, Sequence[An
     for name, values in axes.items():
         if name not in NAMES or NAMES[name].kind == "options":
             raise UnknownName("axis", name, [n for n in NAMES if NAMES[n].kind != "options"])
+        if len(values) > MOST_VALUES:
+            raise SpecError("grid", [(name, f"more than {MOST_VALUES:,} values on one axis; write a step, such as 1k:1m:x2")])
         values_of[name] = [read(name, value) for value in values]
         if not values_of[name]:
             raise SpecError("grid", [(name, "an axis without values")])

@@ -26,7 +26,8 @@ def expand(name: str, text: str, most: int = MOST) -> list[str | int]:
             raise SpecError(name, [("", f"{text[:60]!r}: an empty value between commas")])
         values += _range(name, part.strip(), most) if ":" in part and NAMES[name].kind in ("tokens", "count", "bytes") else [part.strip()]
         if len(values) > most:
-            raise SpecError(name, [("", f"more than {most:,} values; `sweep` is made for that many")])
+            instead = "`sweep` is made for that many" if most == MOST else "write a step, such as 1k:1m:x2"
+            raise SpecError(name, [("", f"more than {most:,} values; {instead}")])
     return values
 
 

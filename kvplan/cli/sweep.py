@@ -21,7 +21,7 @@ from kvplan.report import FORMATS, render_data, sweep_files
 #: Formats that are written as points come; the others hold all of them at once.
 STREAMED = ("csv", "jsonl", "parquet")
 MOST_ROWS = 10_000
-MOST_POINTS = 100_000_000
+MOST_VALUES = 1_000_000  # of one axis: each is read and kept
 
 
 @click.command(cls=Grouped)
@@ -107,7 +107,7 @@ def _rows(ranges: Iterator[tuple[int, Any]]) -> list[dict[str, Any]]:
 def _several(name: str, value: Any) -> list[Any]:
     """The values of an option that names several (--context 8k,16k), which make an axis as --grid does; else none."""
     many = isinstance(value, str) and name in NAMES and NAMES[name].kind != "options"
-    values = expand(name, value, most=MOST_POINTS) if many else []
+    values = expand(name, value, most=MOST_VALUES) if many else []
     return values if len(values) > 1 else []
 
 
@@ -118,7 +118,7 @@ def _axis(text: str) -> tuple[str, list[Any]]:
         raise SpecError("grid", [("", f"{text[:60]!r}: write NAME=VALUES such as context=8k:1m:x2")])
     if name not in NAMES:
         raise UnknownName("name of a question", name, list(NAMES))
-    return name, expand(name, values, most=MOST_POINTS)
+    return name, expand(name, values, most=MOST_VALUES)
 
 
 def _progress(points: Iterator[int], size: int, start: int) -> Iterator[int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from kvplan.engines.common.words import Place, Word
 from kvplan.manifests.found import ReadBeside
@@ -33,7 +34,10 @@ def with_called(script: Script, beside: ReadBeside) -> Script:
                 files[path] = (text, Place(ASIDE))
                 read.append(Sourced(place, word.place, True))
                 break
-    return script._replace(files=files, sourced=(*script.sourced, *read)) if read else script
+    for path in _listed(script.commands):
+        if path not in files and (text := beside(path)) is not None:
+            files[path] = (text, Place(ASIDE))
+    return script._replace(files=files, sourced=(*script.sourced, *read))
 
 
 def _named(commands: Sequence[Command]) -> Iterator[Word]:
@@ -47,6 +51,15 @@ def _named(commands: Sequence[Command]) -> Iterator[Word]:
         word = first_plain(rest) if is_run else first
         if word is not None and not word.missing and _PATH.fullmatch(word.text) and ("/" in word.text or is_run):
             yield word
+
+
+def _listed(commands: Sequence[Command]) -> list[str]:
+    """The files of variables that `docker run --env-file` names."""
+    found = []
+    for before, word in (pair for one in commands for pair in pairwise(one.words)):
+        if before.text == "--env-file" or word.text.startswith("--env-file="):
+            found.append(word.text.removeprefix("--env-file=").removeprefix("./"))
+    return found[:MOST]
 
 
 def _places(path: str) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ from kvplan import catalogue, engines
 from kvplan.engines.common.words import Finding, Place, Unresolved
 from kvplan.errors import KvplanError, SpecError, UnknownName, UnsupportedError
 from kvplan.manifests import host, weights
+from kvplan.manifests.asked import Ask, GivenError, blaming, remembered
 from kvplan.manifests.mentions import why_empty
 from kvplan.manifests.pool import SIZES
 from kvplan.manifests.private import Private, private
@@ -21,8 +22,6 @@ from kvplan.planner.plan import Plan
 from kvplan.planner.surer import in_doubt
 from kvplan.units import show_bytes
 
-#: `ask(model, **question)`: kvplan.estimate, or anything that answers like it.
-Ask = Callable[..., Plan]
 POOL_SIZES = frozenset(name.removeprefix("option:") for name in SIZES)
 MAX_DROPPED = 8
 MAX_FINDINGS = 100
@@ -54,7 +53,7 @@ def check(
     given   names of the question (device, context, batch, engine_version, ...): they win over what the files say
     """
     verdicts: list[Verdict] = []
-    ask, version = _remembered(ask), given.get("engine_version")
+    ask, version = remembered(ask), given.get("engine_version")
     for file in files:
         name = file.name if isinstance(file, Source) else file
         try:
@@ -92,25 +91,6 @@ def _is_public(value: str) -> bool:
     return False
 
 
-def _remembered(ask: Ask) -> Ask:
-    """Asks each question once: engines of one file are often alike."""
-    known: dict[str, Plan | KvplanError] = {}
-
-    def again(model: str, **question: Any) -> Plan:
-        key = repr((model, sorted(question.items())))
-        if key not in known:
-            try:
-                known[key] = ask(model, **question)
-            except KvplanError as error:
-                known[key] = error
-        found = known[key]
-        if isinstance(found, KvplanError):
-            raise found
-        return found
-
-    return again
-
-
 def exit_code(verdicts: Sequence[Verdict], *, allow_empty: bool = False) -> int:
     """The gravest of all: 0 fits, 1 does not, 2 not known. `allow_empty`: files without an engine count as 0, for hooks over many files."""
     codes = [0 if v.status == "empty" and allow_empty else v.exit_code for v in verdicts]
@@ -144,7 +124,7 @@ def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = 
     findings += [Finding("open-words", "warning", u.why, u.place) for u in quiet]
     plan: Plan | None = None
     if model is not None and not any(u.what == "model" for u in unresolved):
-        plan, more, open_model = _weighed(ask, model, question, found, given)
+        plan, more, open_model = _weighed(blaming(ask, given), model, question, found, given)
         findings += more
         unresolved += open_model
     if plan is not None and model is not None:
@@ -217,6 +197,8 @@ def _ask(ask: Ask, model: str, question: dict[str, Any], found: Found) -> tuple[
         question["engine_option"] = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in options.items()}
         try:
             return ask(model, **question), findings, []
+        except GivenError:
+            raise
         except UnknownName as error:
             place = found.places.get(error.kind, found.places.get("model", found.place))
             if error.kind in ("model", "device"):

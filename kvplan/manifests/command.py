@@ -9,24 +9,22 @@ from typing import NamedTuple
 from kvplan import engines
 from kvplan.engines.common.words import Finding, Given, Place, Word, words
 from kvplan.errors import SpecError
-from kvplan.manifests import cloud_run, foreign, images
+from kvplan.manifests import cloud_run, docker_run, foreign, images
 from kvplan.manifests.budget import spend
+from kvplan.manifests.host import Limits
 from kvplan.manifests.programs import (
     CONTAINERS,
     DETACHED,
-    DOCKER_FLAGS,
     ELSEWHERE,
     LAUNCHERS,
     SHELLS,
     base,
-    gpu_count,
-    gpus_on,
     kserve_words,
     ssh_target,
 )  # fmt: skip
 from kvplan.manifests.script import read_script
 from kvplan.manifests.words import ASIDE, Command, Script
-from kvplan.manifests.wrapped import NO_SINGLE, Files, behind, first_plain, handed, is_before, is_other, named, script_option
+from kvplan.manifests.wrapped import NO_SINGLE, Files, behind, first_plain, handed, is_other, named, script_option
 
 
 class Start(NamedTuple):
@@ -41,6 +39,7 @@ class Start(NamedTuple):
     stays   it is left running; host: what a script leaves running with it on one machine, empty where that is not known
     no_gpu  the image that holds a build for CPUs
     machine where it runs, if not here (`?`: not known); on: the devices of that machine that it is given (together.py)
+    limits  what its container may hold, where its own command says so
     """
 
     engine: str
@@ -63,6 +62,7 @@ class Start(NamedTuple):
     no_gpu: str = ""
     on: tuple[str, ...] = ("*",)
     device: Given | None = None
+    limits: Limits = Limits()
 
 
 MAX_NESTED = 4
@@ -364,34 +364,13 @@ def _shell(after: Sequence[Word], env: Mapping[str, Word], source: str, files: F
 
 
 def _docker(after: Sequence[Word], command: Command, source: str, files: Mapping[str, tuple[str, Place]], depth: int) -> Iterator[Start]:
-    env: dict[str, Word] = {}
-    gpus: Given | None = None
-    entry: list[Word] | None = None
-    on: tuple[str, ...] = ()
-    stays = False
-    n = 0
-    while n < len(after) and (after[n].text.startswith("-") or after[n].maybe or is_before(after, n)):
-        if not after[n].text.startswith("-"):  # `${TOKEN:+-e TOKEN=...}`, `"${OPTIONS[@]}"` among them
-            n += 1
-            continue
-        name, equals, value = after[n].text.partition("=")
-        word = after[n]._replace(text=value)
-        n += 1
-        stays = stays or name == "--detach" or bool(re.fullmatch(r"-[itPq]*d[itPq]*", name))
-        if name in DOCKER_FLAGS or re.fullmatch(r"-[ditPq]+", name):
-            continue
-        if not equals and n < len(after):
-            word = after[n]
-            n += 1
-        if name in ("-e", "--env"):
-            key, given, text = word.text.partition("=")
-            env[key] = word._replace(text=text) if given else Word(f"${key}", word.place, (key,))
-        elif name == "--gpus":
-            gpus, on = gpu_count(word), gpus_on(word)
-        elif name == "--entrypoint":
-            entry = [word]
-    if n >= len(after) or depth >= MAX_NESTED:
+    run = docker_run.read(after, files, command.place)
+    if run.image is None or depth >= MAX_NESTED:
         return
-    end = command.end_line
-    found = container(after[n], entry, after[n + 1 :] or None, env, source, command.place, end, files=files, gpus=gpus, depth=depth + 1)
-    yield from (one._replace(stays=stays, on=on) for one in found)
+    args, end = after[run.image + 1 :] or None, command.end_line
+    found = container(
+        after[run.image], run.entry, args, run.env, source, command.place, end, files=files, gpus=run.gpus, depth=depth + 1
+    )  # fmt: skip
+    for one in found:
+        faults = (*one.faults, *run.faults)
+        yield one._replace(stays=run.stays, on=run.on, limits=run.limits, mounts={**run.mounts, **one.mounts}, faults=faults)

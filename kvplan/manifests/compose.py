@@ -17,10 +17,7 @@ from kvplan.manifests.lexer import split
 from kvplan.manifests.marked import NOTHING, Item
 from kvplan.manifests.programs import gpu_count
 from kvplan.manifests.together import ALL
-from kvplan.manifests.words import filled
-
-_COMMENT = re.compile(r"(?<=\s)#.*")
-_LINE = re.compile(r"""\s*(?:export\s+)?([A-Za-z_][\w.]*)\s*=\s*(?:'([^']*)'|"([^"]*)"|(.*))""")
+from kvplan.manifests.words import dotenv, filled
 
 _PULLED = re.compile(r"\bollama\s+pull\s+([\w./:-]+)")
 #: What a service says of what it runs.
@@ -160,17 +157,6 @@ def _listed(service: Item, beside: ReadBeside) -> tuple[dict[str, Word], list[Fi
             env.update({name: word._replace(place=entry.place) for name, word in dotenv(text).items()})
             findings.append(Finding("config-read", "note", f"{path} is read from beside this file", entry.place))
     return env, findings
-
-
-def dotenv(text: str) -> dict[str, Word]:
-    """NAME=value lines of an environment file; quotes as compose reads them, ${NAME} from the lines before."""
-    env: dict[str, Word] = {}
-    for line in text.splitlines():
-        match = _LINE.match(line)
-        if match:
-            value = match[2] if match[2] is not None else match[3] if match[3] is not None else _COMMENT.sub("", match[4]).strip()
-            env[match[1]] = filled(Word(value), env) if match[2] is None else Word(value)
-    return env
 
 
 def _text(item: Item, asked: Mapping[str, Word]) -> Word:

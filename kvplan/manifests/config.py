@@ -9,7 +9,7 @@ from typing import Any
 
 from kvplan.engines import facts
 from kvplan.engines.common.arguments import Argument, Arguments
-from kvplan.engines.common.command_line import open_variable
+from kvplan.engines.common.environment import open_variable
 from kvplan.engines.common.kinds import KINDS
 from kvplan.engines.common.words import Finding, Given, Place, Unresolved, Word
 from kvplan.manifests.marked import Item, documents

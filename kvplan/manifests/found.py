@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from kvplan import engines
 from kvplan.engines.common.arguments import Answer, Arguments
-from kvplan.engines.common.command_line import open_variable, read
-from kvplan.engines.common.words import Finding, Given, Place, Unresolved, Word
+from kvplan.engines.common.command_line import read
+from kvplan.engines.common.environment import open_variable
+from kvplan.engines.common.words import Finding, Given, Place, Unresolved, Word, refuse
 from kvplan.errors import KvplanError
 from kvplan.manifests import adapters, of_others, weights
 from kvplan.manifests.budget import spend
@@ -48,7 +50,10 @@ class Site(NamedTuple):
 
 
 MOUNTED = "/mnt/models"  # where KServe puts what storageUri names
-VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
+CONTAINER = "NVIDIA_VISIBLE_DEVICES"
+VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", CONTAINER)
+_DEVICES = re.compile(r"[\w-]*(\s*,\s*[\w-]+)*")
+_NONE = ("nodevfiles", "none", "void")
 NO_DEVICE = "the file does not say which GPU it runs on"
 _CACHED = re.compile(r"(?:^|/)models--([\w.-]+?)--([\w.-]+)/snapshots(?:/[^/]+)?/?$")  # huggingface_hub's cache, by the repository
 UNKNOWN = 250  # work of an option that the engine does not have
@@ -88,7 +93,10 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside, *, joins: bo
     if start.opaque:  # a program of its own may take what the engine would not
         said = tuple(f._replace(severity="warning") if f.severity == "error" else f for f in said)
         unresolved.append(Unresolved("command", start.opaque, "write the engine's command into the file", start.place))
-    more_asked, more_open = _hardware(start, site, answer)
+    seen = _visible(start.env)
+    if seen and not seen.value and not (table.takes_devices or start.no_gpu or "engine_option.platform" in question):
+        said = (*said, refuse(f"{seen.spelled} hides every GPU: {table.name} finds none and would not start", seen.place))
+    more_asked, more_open = _hardware(start, site, answer, seen)
     question |= more_asked
     unresolved += more_open
     model_given = answer.model or site.model
@@ -123,17 +131,19 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside, *, joins: bo
         trusts=answer.trusts,
         host=site.host,
         on=chosen(visible(site.on, start.env), start.words) if site.host else (),
-        limits=site.limits,
+        limits=start.limits if site.limits == Limits() else site.limits,
         copies=site.copies,
         shared=site.shared or any(word.missing for name in VISIBLE if (word := start.env.get(name))),
     )
 
 
-def _hardware(start: Start, site: Site, answer: Answer) -> tuple[dict[str, Given], list[Unresolved]]:
-    """The devices that the file gives beside the command, and what stays open of them."""
+def _hardware(start: Start, site: Site, answer: Answer, seen: Given | None) -> tuple[dict[str, Given], list[Unresolved]]:
+    """The devices that the file gives beside the command, and what stays open of them. `seen`: those that the process sees."""
     asked: dict[str, Given] = {}
     cpu: tuple[str, Place] | None = None
-    n_devices = _fewest(site.n_devices or start.gpus, None if site.cluster else _visible(start.env))
+    if seen and not seen.value and engines.arguments(start.engine).takes_devices:  # as llama.cpp's --device none
+        return {"n_gpu_layers": seen, **({"device": device} if (device := site.device or start.device) else {})}, []
+    n_devices = _fewest(site.n_devices or start.gpus, None if site.cluster or (seen and not seen.value) else seen)
     if n_devices and n_devices.value == 0:
         cpu = f"{n_devices.spelled} is 0", n_devices.place
     elif start.no_gpu:
@@ -161,8 +171,12 @@ def _foreign(start: Start, site: Site, source: str) -> Found:
     if not start.foreign:
         one = Unresolved("document", start.opaque, "write it such that YAML reads it", start.place)
         return Found(source, 1, (start.place.line, start.end_line), site.name, "", None, None, {}, {"command": start.place}, (one,))
-    why = f"engine {start.foreign} is not modelled"
-    give = f"for the model's own figures ask kvplan estimate MODEL, or check it as one of {', '.join(engines.served())}"
+    engine = next((name for name in engines.ENGINES if start.foreign.startswith(f"{engines.facts(name).title}'s")), "")
+    if engine:
+        why, give = f"the command of {start.foreign} is not read", f"ask kvplan estimate MODEL --engine {engine}, with its sizes"
+    else:
+        why = f"engine {start.foreign} is not modelled"
+        give = f"for the model's own figures ask kvplan estimate MODEL, or check it as one of {', '.join(engines.served())}"
     return Found(
         source, site.document, site.span or (start.place.line, start.end_line), site.name or start.foreign, "", None, None, {},
         {"command": start.place}, (Unresolved("engine", why, give, start.place),),
@@ -246,11 +260,16 @@ def _fewest(there: Given | None, visible: Given | None) -> Given | None:
 
 
 def _visible(env: Mapping[str, Word]) -> Given | None:
-    """CUDA_VISIBLE_DEVICES and its like: how many devices the process sees."""
+    """CUDA_VISIBLE_DEVICES and its like: how many devices the process sees. An entry that names none ends the list ("CUDA Environment
+    Variables" of its programming guide); an empty one hides all, where Docker's own NVIDIA_VISIBLE_DEVICES says nothing."""
     for name in VISIBLE:
         word = env.get(name)
-        if word and not word.missing and word.text not in ("all", "none", "void") and re.fullmatch(r"[\w-]+(\s*,\s*[\w-]+)*", word.text):
-            return Given(len(word.text.split(",")), name, word.place)
+        text = word.text.strip().strip("\"'") if word else ""
+        if word is None or word.missing or text == "all" or (name == CONTAINER and text in ("", "none", "void")):
+            continue
+        if _DEVICES.fullmatch(text):
+            seen = takewhile(lambda part: not part.startswith("-") and part.lower() not in _NONE, re.split(r"\s*,\s*", text))
+            return Given(sum(bool(part) for part in seen), name, word.place)
     return None
 
 

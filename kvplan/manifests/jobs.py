@@ -19,6 +19,8 @@ from kvplan.manifests.script import read_script
 from kvplan.manifests.words import replaced
 
 _EXPRESSION = re.compile(r"\$\{\{\s*([^{}]{1,200}?)\s*\}\}")
+_OPEN = re.compile(r"\{\{([^{}]{1,60})")
+_LITERAL = re.compile(r"'([^']*)'|(-?\d[\d.]*|true)")
 _VARIABLE = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*(\|[^{}]*|[.\[][^{}]*)?\}\}")
 _MACRO = re.compile(r"\$\{([A-Za-z_][\w.-]*)\}")
 _REMARK = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
@@ -72,19 +74,33 @@ def _is_gitlab(document: Item) -> bool:
 
 def _github(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
     whole = requested.variables(document.get("env"))
-    given = {f"inputs.{name}": item.get("default").text for name, item in document.get("inputs").items()}
+    started = [document.get("on", event) for event in ("workflow_dispatch", "workflow_call")]
+    inputs = [pair for one in (document, *started) for pair in one.get("inputs").items()]
+    given = {f"inputs.{name}": item.get("default").text for name, item in inputs}
     for name, job in _jobs(document):
         env = {**whole, **requested.variables(job.get("env"))}
         for step in job.get("steps"):
             if run := step.get("run"):
                 own = {**env, **requested.variables(step.get("env"))}
-                yield from _run([run], {key: _plain(word) for key, word in own.items()}, f"jobs/{name}", n, source, given)
+                known = {key: _plain(word, given) for key, word in own.items()}
+                held = given | {f"env.{key}": word.text for key, word in known.items() if not word.missing}
+                yield from _run([run], known, f"jobs/{name}", n, source, held)
 
 
-def _plain(word: Word) -> Word:
-    """A value that an expression of the workflow fills in is open."""
-    left = _EXPRESSION.search(word.text)
-    return word._replace(missing=(*word.missing, left[1][:60])) if left else word
+def _plain(word: Word, given: Mapping[str, str]) -> Word:
+    """A value that an expression of the workflow fills in is open, unless what it asks for is known."""
+    text = _EXPRESSION.sub(lambda match: _expressed(match[1], given), word.text)
+    left = _OPEN.search(text)
+    return word._replace(text=text, missing=(*word.missing, left[1]) if left else word.missing)
+
+
+def _expressed(expression: str, given: Mapping[str, str]) -> str:
+    """What GitHub puts in place of `inputs.x || 8192`: the first of its parts that is known and says something; else one open word."""
+    for part in expression.split("||"):
+        literal = _LITERAL.fullmatch(part.strip())
+        if text := given.get(part.strip()) or (literal and (literal[1] or literal[2])):
+            return text
+    return "{{" + re.sub(r"[^\w.]+", ".", expression).strip(".") + "}}"
 
 
 def _gitlab(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
@@ -113,7 +129,7 @@ def _run(
     """The engines of lines that one shell runs after each other; `given`: expressions with a default."""
     known = dict(env)
     for part in parts:
-        text = _EXPRESSION.sub(lambda match: given.get(match[1]) or "{{" + re.sub(r"\s", "", match[1]) + "}}", part.text)
+        text = _EXPRESSION.sub(lambda match: _expressed(match[1], given), part.text)
         script = read_script(text, source, base=part.body, breaks=part.breaks, env=known, ends=True)
         for start in scripts(script, source):
             yield start, _site(name, n, part, start)

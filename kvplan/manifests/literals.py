@@ -54,6 +54,10 @@ def operated(op: ast.operator, left: Any, right: Any) -> Any:
     numbers = all(isinstance(one, (int, float)) and abs(one) < 1 << 50 for one in (left, right))
     if numbers and isinstance(op, (ast.Add, ast.Sub, ast.Mult)):
         return left + right if isinstance(op, ast.Add) else left - right if isinstance(op, ast.Sub) else left * right
+    if numbers and right and isinstance(op, (ast.Div, ast.FloorDiv)):
+        return left / right if isinstance(op, ast.Div) else left // right
+    if isinstance(op, ast.Pow) and isinstance(left, int) and isinstance(right, int) and 0 < left <= 1024 and 0 <= right <= 60:
+        return left**right if left**right < 1 << 62 else Open("a value")
     if isinstance(op, ast.Div) and isinstance(left, str) and isinstance(right, str):  # pathlib
         return f"{left}/{right}"
     return Open("a value")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from kvplan import engines
-from kvplan.engines.common.words import Finding, Given, Word
+from kvplan.engines.common.words import Finding, Given, Unresolved, Word
 from kvplan.manifests import accelerators, python, requested
 from kvplan.manifests.accelerators import Hardware
 from kvplan.manifests.command import Start
@@ -55,7 +55,19 @@ def _engine(config: Item, n: int, name: str) -> Iterator[tuple[Start, Site]]:
     place = config.get("accelerator_type").place if config.get("accelerator_type") else config.place
     env = {key: item.word for key, item in config.get("runtime_env", "env_vars").items()}
     start = Start(engine, tuple(words), env, config.place, config.end_line, in_container=True)
-    yield start, Site(f"{name}/{loading.get('model_id').text}", n, device, why=why, place=place, span=config.span)
+    yield (
+        start,
+        Site(f"{name}/{loading.get('model_id').text}", n, device, why=why, place=place, span=config.span, unresolved=_lora(config, words)),
+    )
+
+
+def _lora(config: Item, words: Sequence[Word]) -> tuple[Unresolved, ...]:
+    """Slots that an LLMConfig asks for, where its engine_kwargs do not say their rank and number."""
+    lora = config.get("lora_config")
+    if not lora or any(word.text.startswith(("--enable-lora", "--max-loras")) for word in words):
+        return ()
+    why = "lora_config loads adapters while it serves, and engine_kwargs say neither max_loras nor max_lora_rank"
+    return (Unresolved("lora", why, "--lora RANKxADAPTERS", lora.place),)
 
 
 def _own_code(document: Item, application: Item, name: str, others: Sequence[Item], n: int, source: str) -> Iterator[tuple[Start, Site]]:

@@ -13,6 +13,7 @@ from kvplan.engines.common.words import Finding, Given, Place, Word
 from kvplan.manifests.called import with_called
 from kvplan.manifests.command import Start, container, scripts
 from kvplan.manifests.found import ReadBeside, Site
+from kvplan.manifests.host import Limits, docker_size
 from kvplan.manifests.lexer import split
 from kvplan.manifests.script import read_script
 from kvplan.manifests.words import Command, replaced
@@ -75,7 +76,14 @@ def read(text: str, source: str, beside: ReadBeside = lambda _: None) -> Iterato
             first = next(iter(env.values()))  # what `systemctl edit ollama` writes
             found = [Start("ollama", (), env, first.place, max(text.count("\n"), 1))]
     for start in found:
-        yield start, Site(name="", n_devices=n, findings=tuple(findings), span=(1, max(text.count("\n"), 1)))
+        yield start, Site(name="", n_devices=n, findings=tuple(findings), span=(1, max(text.count("\n"), 1)), limits=_limits(at))
+
+
+def _limits(at: Mapping[str, _Setting]) -> Limits:
+    """MemoryMax=16G (systemd.resource-control(5)): powers of 1024; a share of the machine's memory is not known here."""
+    one = at.get("MemoryMax")
+    n = docker_size(one.value) if one else None
+    return Limits(Given(n, "MemoryMax", one.place)) if one and n else Limits()
 
 
 def _entry(at: Mapping[str, _Setting], source: str) -> list[Word] | None:

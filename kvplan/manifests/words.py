@@ -17,6 +17,9 @@ _VARIABLE = re.compile(
     r"\$(?:\$|([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-?+])((?:[^{}]|\$\{(?:[^{}]|\$\{[^{}]*\})*\})*))?\})"
 )
 
+_LINE = re.compile(r"""\s*(?:export\s+)?([A-Za-z_][\w.]*)\s*=\s*(?:'([^']*)'|"([^"]*)"|(.*))""")
+_COMMENT = re.compile(r"(?<=\s)#.*")
+
 
 class Command(NamedTuple):
     """A simple command with the environment it runs in: what the file sets, nothing else.
@@ -97,3 +100,14 @@ def filled(word: Word, asked: Mapping[str, Word]) -> Word:
         return f"${name}"
 
     return replaced(_VARIABLE, replace, word)._replace(missing=tuple(missing))
+
+
+def dotenv(text: str) -> dict[str, Word]:
+    """NAME=value lines of an environment file; quotes as compose reads them, ${NAME} from the lines before."""
+    env: dict[str, Word] = {}
+    for line in text.splitlines():
+        match = _LINE.match(line)
+        if match:
+            value = match[2] if match[2] is not None else match[3] if match[3] is not None else _COMMENT.sub("", match[4]).strip()
+            env[match[1]] = filled(Word(value), env) if match[2] is None else Word(value)
+    return env

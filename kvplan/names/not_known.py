@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from kvplan.errors import AmbiguousName, KvplanError, UnknownName
@@ -65,6 +66,8 @@ def unknown(name: str) -> KvplanError:
     hint = _other_versions(asked, near)
     if not near:
         hint = "give its config.json or its file" if "/" in key else "give its Hub id (organisation/name), its config.json or its file"
+        if os.path.isdir(name.strip()):
+            hint = f"for the folder of that name write ./{name.strip()}"
     return UnknownName("model", name, [], nearest=near, hint=hint)
 
 

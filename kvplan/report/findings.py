@@ -6,22 +6,29 @@ from collections.abc import Sequence
 from typing import Any
 
 from kvplan.report.printable import one_line
+from kvplan.units import counted
 
+#: Notes that say what was not read, or what is taken because the file does not say it.
+SHOWN = frozenset({"not-read", "tag", "unknown-variable"})
 MARKS = {"fits": "ok", "starts": "NO", "refuses": "NO", "unknown": "??", "broken": "!!", "empty": "--"}
 
 
 def text(verdicts: Sequence[dict[str, Any]]) -> str:
     """A line a verdict, its findings below with their places, a count at the end."""
     lines = []
+    hidden = 0
     for v in verdicts:
         lines.append(f"{MARKS[v['status']]} {one_line(v['file'])}:{v['line']} {one_line(v['name'])}: {one_line(v['message'])}")
         for f in v["findings"]:
             more = f["message"].removeprefix(v["message"]).removeprefix("; ")  # what the line above has not said yet
-            if f["severity"] != "note" and more:
+            is_shown = f["severity"] != "note" or f["rule"] in SHOWN
+            hidden += not is_shown
+            if is_shown and more:
                 place = f"{one_line(v['file'])}:{f['line']}:{f['column']}"
                 lines.append(f"     {place} {f['severity']}: {one_line(more)} [{f['rule']}]")
     counts = [f"{n} {status}" for status in MARKS if (n := sum(v["status"] == status for v in verdicts))]
-    return "\n".join([*lines, "", ", ".join(counts)]) if lines else "nothing to check"
+    more = f"; {counted(hidden, 'note')} more: --format json" if hidden else ""
+    return "\n".join([*lines, "", ", ".join(counts) + more]) if lines else "nothing to check"
 
 
 def change_text(changes: Sequence[dict[str, Any]]) -> str:

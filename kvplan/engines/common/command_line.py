@@ -7,18 +7,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kvplan.engines.common.arguments import RELEASE, Answer, Argument, Arguments, by_variable, has, lacks
+from kvplan.engines.common.arguments import RELEASE, Answer, Argument, Arguments, has, lacks
 from kvplan.engines.common.choices import unknown, within
 from kvplan.engines.common.dotted import is_negative, undotted
+from kvplan.engines.common.environment import SURE, environment, open_variable, refused, unmodelled
 from kvplan.engines.common.exclusions import excluded
 from kvplan.engines.common.kinds import KINDS
 from kvplan.engines.common.releases import three_parts
-from kvplan.engines.common.words import Finding, Given, Place, Severity, Unresolved, Word, refuse
+from kvplan.engines.common.words import Finding, Given, Place, Severity, Unresolved, Word
 
 #: What decides a verdict alone: parallel sizes and the length.
 DECIDING = frozenset({"tp", "pp", "dp", "dcp", "@local_dp", "@nodes", "max_model_len"})
-#: How alike a word is to an option that it is taken for a slip of.
-SURE = 0.85
 #: Options that differ between the members of a group; left open, the leader is meant.
 OWN_TO_A_MEMBER = frozenset({"@rank"})
 
@@ -76,14 +75,14 @@ def parse(engine: Arguments, words: Sequence[Word], version: str | None) -> Pars
             continue
         findings += _release(engine, argument, name, word.place, version)
         if equals and argument.takes == "flag":
-            findings.append(_refused(name, f"takes no value, and has {attached[:40]!r}", word.place))
+            findings.append(refused(name, f"takes no value, and has {attached[:40]!r}", word.place))
         try:
             text, missing, n = _text(argument, attached if equals else None, word.missing, queue, n)
             if argument.to in engine.optional and not missing and _is_none(argument, text):
                 continue
             value = _value(argument, text, missing, negated=spelled == "no")
         except ValueError as error:
-            findings.append(_refused(name, str(error), word.place))
+            findings.append(refused(name, str(error), word.place))
             continue
         shown = value if argument.takes in ("many", "maybe") or text is None else text
         seen[argument.names[0].lstrip("-").replace("-", "_")] = spelled != "no" if argument.takes in ("flag", "switch") else shown
@@ -119,7 +118,7 @@ def _of_value(
         message = f"{name}: {engine.name} reads {str(text)[:40]!r} as {value:,}; write the number out"
         yield Finding("number-cut", "warning", message, place)
     if argument.to and argument.effect and value is not False:
-        yield _unmodelled(argument, name, place)
+        yield unmodelled(argument, name, place)
 
 
 def _text(argument: Argument, attached: str | None, missing: Missing, queue: Sequence[Word], n: int) -> tuple[Text, Missing, int]:
@@ -167,7 +166,7 @@ def read(
 ) -> Answer:
     """What the engine would run with: its options over its environment variables; `more`: those of a configuration file, over both."""
     parsed = parse(engine, words, version)
-    variables, findings, unresolved = _environment(engine, env, parsed.given)
+    variables, findings, unresolved = environment(engine, env, parsed.given, version)
     if parsed.positional and parsed.positional[0].missing:
         first = parsed.positional[0]
         if "@model" in parsed.given:
@@ -178,7 +177,7 @@ def read(
             unresolved.append(open_variable("model", "the model", first.missing, first.place))
     if len(parsed.positional) > engine.positional >= 0 and not any(w.missing for w in parsed.positional):
         extra = parsed.positional[engine.positional]
-        findings.append(_refused(extra.text[:60], "a word that no option takes", extra.place))
+        findings.append(refused(extra.text[:60], "a word that no option takes", extra.place))
     elif parsed.positional and "@model" in parsed.given and not parsed.positional[0].missing:
         extra = parsed.positional[0]
         message = f"{extra.text[:60]}: a word that no option takes; the engine stops with a usage error, or takes it for the model"
@@ -196,18 +195,6 @@ def answered(engine: Arguments, given: Mapping[str, Given], positional: Sequence
     answer = engine.finish(given, first)
     always = {name: Given(value, engine.program[0]) for name, value in engine.always.items()} if is_command else {}
     return answer._replace(question={**answer.question, **always})
-
-
-def open_variable(to: str, name: str, missing: Sequence[str], place: Place) -> Unresolved:
-    """An option whose value hangs on a variable."""
-    what = to.lstrip("@!").partition(":")[2] or to.lstrip("@!")
-    shown = ", ".join(dict.fromkeys(missing))
-    contract = to.isidentifier()
-    give = f"--{to.replace('_', '-')} VALUE" if contract else f"set {shown} where it is used, or ask with --env"
-    if all(one.isdecimal() for one in missing):
-        shown = ", ".join(f"${one}" for one in dict.fromkeys(missing))
-        return Unresolved(what, f"{name} is {shown}, which the script or a function of it is called with", give, place)
-    return Unresolved(what, f"{name} is {shown}, which the file does not set", give, place)
 
 
 def _spellings(engine: Arguments, version: str | None) -> dict[str, tuple[Argument, str]]:
@@ -246,46 +233,6 @@ def _attached(table: Mapping[str, tuple[Argument, str]], text: str) -> tuple[Arg
         if found and found[0].takes == "one" and text[length].isdigit() and not text.startswith("--"):
             return (*found, text[length:])
     return None
-
-
-def _environment(
-    engine: Arguments, env: Mapping[str, Word], given: Mapping[str, Given]
-) -> tuple[dict[str, Given], list[Finding], list[Unresolved]]:
-    values: dict[str, Given] = {}
-    findings: list[Finding] = []
-    unresolved: list[Unresolved] = []
-    table = by_variable(engine)
-    for name, word in env.items():
-        argument = table.get(name)
-        if argument is None:
-            findings += _variable(engine, name, word.place)
-            continue
-        if not argument.to or argument.to in given:
-            continue
-        if word.missing:
-            unresolved.append(open_variable(argument.to, name, word.missing, word.place))
-            continue
-        kind = "truth" if argument.takes in ("flag", "switch") and argument.kind == "text" else argument.kind
-        try:
-            value = KINDS[kind].read(word.text)
-        except ValueError as error:
-            findings.append(_refused(name, str(error), word.place))
-            continue
-        if value is False and kind == "one_or_true":
-            continue
-        values[argument.to] = Given(value, name, word.place)
-        if argument.effect and value is not False:
-            findings.append(_unmodelled(argument, name, word.place))
-    return values, findings, unresolved
-
-
-def _variable(engine: Arguments, name: str, place: Place) -> Iterator[Finding]:
-    """A variable that sets no option."""
-    if name in engine.loud_variables:
-        yield Finding("not-modelled-either", "warning", f"{name} changes memory in a way that is not modelled", place)
-    elif engine.prefix and name.startswith(engine.prefix) and name not in engine.quiet_variables:
-        message = f"{name} is not a variable of {engine.name} that we know; it may change memory"
-        yield Finding("unknown-variable", "warning" if engine.quiet_variables else "note", message, place)
 
 
 def _is_option(text: str) -> bool:
@@ -328,15 +275,6 @@ def _may_hold_more(word: Word) -> Finding:
     return Finding("open-words", "warning", f"{shown} is not set in the file and may hold more options", word.place)
 
 
-def _refused(name: str, message: str, place: Place) -> Finding:
-    return refuse(f"{name}: {message}; the engine would stop with a usage error", place)
-
-
-def _unmodelled(argument: Argument, name: str, place: Place) -> Finding:
-    means = {"more": "takes more memory", "less": "takes less memory on the device", "either": "changes memory"}[argument.effect]
-    return Finding(f"not-modelled-{argument.effect}", "warning", f"{name} {means} in a way that is not modelled", place)
-
-
 def _unknown(engine: Arguments, table: Mapping[str, Any], name: str, place: Place, version: str | None) -> Finding:
     twin = next((key for key in table if key.replace("-", "_") == name.replace("-", "_")), None)
     if twin is not None:
@@ -356,9 +294,13 @@ def _meant(finding: Finding, table: Mapping[str, tuple[Argument, str]], name: st
     """What stays open where an option that may not be there is nearly one that decides memory."""
     asked = finding.severity == "warning" and "; did you mean " in finding.message
     near = difflib.get_close_matches(name.replace("_", "-"), table, n=1, cutoff=SURE) if asked else []
-    if near and table[near[0]][0].to.isidentifier():
-        to = table[near[0]][0].to
+    to = table[near[0]][0].to if near else ""
+    if to.isidentifier():
         yield Unresolved(to, finding.message, f"--{to.replace('_', '-')} VALUE", finding.place)
+    elif to.startswith("option:"):
+        yield Unresolved(to[7:], finding.message, f"--engine-option {to[7:]}=VALUE", finding.place)
+    elif to.startswith("@"):
+        yield Unresolved(near[0].lstrip("-"), finding.message, f"write {near[0]}", finding.place)
 
 
 def _release(engine: Arguments, argument: Argument, name: str, place: Place, version: str | None) -> Iterator[Finding]:

@@ -20,7 +20,7 @@ from kvplan.engines.common.releases import in_force
 Values = Mapping[str, object] | None
 
 _FIELD = re.compile(r"\{(\w+)(?::([wt]))?\}|\.\.\.")
-_KINDS = {None: r"-?[0-9]{1,19}(?:,[0-9]{3}){0,5}(?:\.[0-9]{1,12})?", "w": r"[\w.+/@:~-]{1,120}", "t": r".{1,200}?"}
+_KINDS = {None: r"-?[0-9]{1,19}(?:,[0-9]{3}){0,5}(?:\.[0-9]{1,12})?", "w": r"[\w.+/@:~-]{0,119}[\w+/@:~-]", "t": r".{1,200}?"}
 _GAP = r".{0,300}?"
 
 

@@ -14,6 +14,7 @@ from kvplan.engines.common.options import read_speculative
 from kvplan.engines.common.words import Finding, Given, refuse, warn
 from kvplan.engines.llama_cpp.named import DENSE, EXPERTS
 from kvplan.engines.llama_cpp.unmodelled import EITHER, IRRELEVANT, LESS, MORE
+from kvplan.engines.llama_cpp.variables import LOUD, NEGATED, PREFIXES, QUIET
 from kvplan.errors import UnsupportedError
 
 ROWS = (
@@ -73,13 +74,6 @@ ROWS = (
     *block(LESS, "less", "c_int"),
 )  # fmt: skip
 
-#: Variables that move memory in a way that is not modelled (common/arg.cpp, ggml/src/ggml-cuda, ggml-vulkan).
-LOUD = (
-    "LLAMA_ARG_BACKEND_SAMPLING", "LLAMA_ARG_IMAGE_MAX_TOKENS", "LLAMA_ARG_IMAGE_MIN_TOKENS", "LLAMA_ARG_KV_UNIFIED_PER_SLOT",
-    "LLAMA_ARG_MTMD_BATCH_MAX_TOKENS", "LLAMA_ARG_SPEC_DRAFT_BACKEND_SAMPLING", "LLAMA_ARG_SPEC_DRAFT_CACHE_TYPE_K",
-    "LLAMA_ARG_SPEC_DRAFT_CACHE_TYPE_V", "MTMD_BACKEND_DEVICE", "GGML_VK_PREFER_HOST_MEMORY", "GGML_VK_SUBALLOCATION_BLOCK_SIZE",
-    "GGML_VK_FORCE_MAX_ALLOCATION_SIZE", "GGML_VK_FORCE_MAX_BUFFER_SIZE",
-)  # fmt: skip
 LONGEST = 1 << 31
 MOST_LAYERS = 512
 EVERY_LAYER = 10_000  # more layers than any model has
@@ -241,6 +235,9 @@ ARGUMENTS = Arguments(
     underscores=True,
     positional=0,
     always={"engine_option.server": True},
+    prefix=PREFIXES,
+    negated=NEGATED,
+    quiet_variables=QUIET,
     loud_variables=LOUD,
     image=("ghcr.io/ggml-org/llama.cpp", "server-cuda-{}", "server-cuda"),
     repositories=(_IMAGE, _IMAGE._replace(entrypoint=("llama-tools",), only=("full",))),

@@ -117,6 +117,9 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         findings.append(warn("not-modelled-more", f"{one.spelled}: beam search holds {one.value} caches a request", one.place))
     if (one := given.get("@graphs")) and one.value is None:
         question["enforce_eager"] = moved(one, True)
+    elif one and isinstance(one.value, dict) and (sizes := sorted({"batch_sizes", "max_batch_size"} & one.value.keys())):
+        message = f"{one.spelled}: {', '.join(sizes)}: which graphs are captured changes memory in a way that is not modelled"
+        findings.append(warn("not-modelled-either", message, one.place))
     if one := given.get("@speculative"):
         findings += _speculative(one, question, built=_is_built(given))
     adapters: Adapters | None = None
@@ -222,7 +225,8 @@ ARGUMENTS = Arguments(
     modules={"tensorrt_llm.commands.serve": "", "dynamo.trtllm": ""},
     others=frozenset({"disaggregated", "disaggregated_mpi_worker", "mm_embedding_serve", "visual_gen"}),
     config="keys",
-    loud_variables=LOUD,
+    prefix=("TLLM_", "TRTLLM_"),
+    loud_variables=(*LOUD, "TLLM_OVERRIDE_LAYER_NUM"),
     image=("nvcr.io/nvidia/tensorrt-llm/release", "{}", "latest"),
     repositories=(Repository(r"(^|/)tensorrt-llm/(release|devel)$"),),
     every_size=True,

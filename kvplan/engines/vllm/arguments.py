@@ -38,7 +38,7 @@ from kvplan.engines.vllm.media_said import media_said
 from kvplan.engines.vllm.together import METHODS, NGRAMS, by_value, few_cpu_loras, together
 from kvplan.engines.vllm.unmodelled import EITHER, IRRELEVANT, LESS, MORE
 from kvplan.engines.vllm.variables import EITHER as EITHER_VARIABLES
-from kvplan.engines.vllm.variables import QUIET
+from kvplan.engines.vllm.variables import QUIET, TIMES
 from kvplan.errors import UnsupportedError
 
 #: NVIDIA's own images: docs.nvidia.com/deeplearning/frameworks/vllm-release-notes, "Contents of the vLLM container" of each.
@@ -145,7 +145,10 @@ ROWS = (
     row("--mamba-cache-mode", "option:mamba_cache_mode", since="0.15.0"),
     row("--mamba-ssm-cache-dtype", "option:mamba_ssm_cache_dtype", since="0.10.1"),
     row("--attention-backend", "option:attention_backend", since="0.13.0"),
-    row("", "option:attention_backend", variables="VLLM_ATTENTION_BACKEND", until="0.12.0"),
+    row("--attention-config -ac", "@attention", "json", since="0.13.0"),
+    row("", "option:dyn_kvbm_cpu_cache_gb", "float", variables="DYN_KVBM_CPU_CACHE_GB"),
+    row("", "option:dyn_kvbm_disk_cache_gb", "float", variables="DYN_KVBM_DISK_CACHE_GB"),
+    row("", "option:attention_backend", variables="VLLM_ATTENTION_BACKEND", until="0.12.0"),  # what is written; read: TIMES
     row("", "option:allow_long_max_model_len", "one_or_true", "flag", variables="VLLM_ALLOW_LONG_MAX_MODEL_LEN"),
     row("", "option:pp_layer_partition", variables="VLLM_PP_LAYER_PARTITION"),
     row("", "option:use_v1", "truth", "flag", variables="VLLM_USE_V1"),
@@ -341,6 +344,7 @@ ARGUMENTS = Arguments(
     prefix="VLLM_",
     quiet_variables=tuple(f"VLLM_{name}" for name in QUIET.split()),
     loud_variables=(*LOUD, *(f"VLLM_{name}" for name in EITHER_VARIABLES.split())),
+    variable_times={times: tuple(f"VLLM_{name}" for name in names.split()) for times, names in TIMES.items()},
     image=("vllm/vllm-openai", "v{}", "latest"),
     entrypoint=2,
     length_bound=True,

@@ -41,6 +41,13 @@ def read(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding
             findings += counted(one, question, option)
     if (one := given.get("@engram")) and isinstance(one.value, dict) and isinstance(away := one.value.get("cpu_offload"), bool):
         question["engine_option.engram_cpu_offload"] = moved(one, away)
+    if one := given.get("@attention"):
+        said = dict(keys("@attention", "--attention-config", given) or {}) if isinstance(one.value, dict) else {}
+        if backend := said.pop("backend", None):
+            question.setdefault("engine_option.attention_backend", moved(one, backend))
+        if said:
+            message = f"{one.spelled}: {', '.join(sorted(said))[:80]} changes memory in a way that is not modelled"
+            findings.append(warn("not-modelled-either", message, one.place))
     if one := given.get("@eplb"):
         if not isinstance(one.value, dict):
             return [*findings, refuse(f"{one.spelled}: not a JSON object", one.place)]

@@ -97,7 +97,7 @@ EITHER: dict[tuple[str, str], str] = {
     ("0.10.1", ""): "mamba-cache-dtype",
     ("0.11.0", ""): "video-pruning-rate",
     ("0.11.1", ""): "enable-mm-embeds?",
-    ("0.13.0", ""): "attention-config=-ac{",
+    ("0.13.0", ""): "",
     ("0.14.0", ""): "ubatch-size# enable-return-routed-experts?",
     ("0.15.0", ""): "mm-encoder-only?",
     ("0.16.0", ""): "weight-transfer-config{ kernel-config{",

@@ -111,7 +111,7 @@ def test_sums_over_ranks_without_a_kernel_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("words", "before", "rule"),
     [
-        ("Qwen/Qwen3-8B", "VLLM_USE_FLASHINFER_MOE_MXFP4_MXFP8=1 ", "not-modelled-either"),
+        ("Qwen/Qwen3-8B", "VLLM_ALLREDUCE_USE_SYMM_MEM=1 ", "not-modelled-either"),
         ("Qwen/Qwen3-8B --model-impl transformers", "", "not-modelled-either"),
         ("Qwen/Qwen3-8B --load-format fastsafetensors", "", "not-modelled-either"),
         ('Qwen/Qwen3-VL-8B-Instruct --mm-processor-kwargs \'{"device": "cuda"}\'', "", "not-modelled-more"),

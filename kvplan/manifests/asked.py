@@ -1,0 +1,58 @@
+"""How `check` asks the planner: each question once, and what is wrong with the caller's own values told from what a file says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kvplan.errors import KvplanError, SpecError, UnknownName
+from kvplan.planner.plan import Plan
+
+#: `ask(model, **question)`: kvplan.estimate, or anything that answers like it.
+Ask = Callable[..., Plan]
+
+
+class GivenError(KvplanError):
+    """What the caller gives beside the files is wrong by itself: no verdict on what they say."""
+
+
+def remembered(ask: Ask) -> Ask:
+    """Asks each question once: engines of one file are often alike."""
+    known: dict[str, Plan | KvplanError] = {}
+
+    def again(model: str, **question: Any) -> Plan:
+        key = repr((model, sorted(question.items())))
+        if key not in known:
+            try:
+                known[key] = ask(model, **question)
+            except KvplanError as error:
+                known[key] = error
+        found = known[key]
+        if isinstance(found, KvplanError):
+            raise found
+        return found
+
+    return again
+
+
+def blaming(ask: Ask, given: Mapping[str, Any]) -> Ask:
+    """`ask` that tells a fault of the caller's own values (the same without the file, none without them) from one of the file."""
+
+    def why(model: str, question: Mapping[str, Any]) -> str:
+        try:
+            ask(model, **question)
+        except KvplanError as error:
+            return str(error)
+        return ""
+
+    def asking(model: str, **question: Any) -> Plan:
+        try:
+            return ask(model, **question)
+        except (SpecError, UnknownName) as error:
+            engine: dict[str, Any] = {"engine": question["engine"]}
+            of_model = isinstance(error, UnknownName) and error.kind == "model"
+            if given and not of_model and why(model, {**engine, **given}) == str(error) != why(model, engine):
+                raise GivenError(str(error)) from None
+            raise
+
+    return asking
