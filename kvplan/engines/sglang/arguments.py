@@ -227,12 +227,13 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         findings.append(Finding("overridden", "note", f"{one.spelled} replaces what the model's own config says", one.place))
     if one := given.get(LONGER):
         findings.append(allowed(one))
+    nodes = number(given, "@nodes")
+    if "tp" in given and nodes > 1 and number(given, "tp") * number(given, "pp") % nodes:
+        findings.append(refuse(f"tp_size must be divisible by number of nodes ({nodes}); the engine would stop", given["@nodes"].place))
     rank = given.get("@rank")
     model = given.get("@model") or (positional[0] if positional else None)
     is_worker = bool(rank and rank.value)
-    return Answer(
-        question, model, tuple(findings), nodes=number(given, "@nodes"), is_worker=is_worker, weights=quantised, adapters=adapters
-    )
+    return Answer(question, model, tuple(findings), nodes=nodes, is_worker=is_worker, weights=quantised, adapters=adapters)
 
 
 def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding]:

@@ -53,6 +53,17 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "enable_lora=*", "lora_paths=*|max_lora_rank=*&lora_target_modules=*",
         "When no initial --lora-paths is provided, you need to specify both --max-lora-rank and --lora-target-modules", "0.4.9",
     ),
+    Exclusion("max_loras_per_batch<=0", "max_loras_per_batch=", "max_loras_per_batch must be positive"),
+    Exclusion("lora_paths=*", "disable_radix_cache=*", "compatibility of lora and radix attention is in progress", before="0.5.0"),
+    *(
+        Exclusion(few, "max_loaded_loras=", "max_loaded_loras should be greater than or equal to max_loras_per_batch", "0.4.10")
+        for way in ("enable_lora=*", "lora_paths=*")
+        for few in (f"{way}&max_loras_per_batch>max_loaded_loras", f"{way}&max_loras_per_batch=&max_loaded_loras<=7")  # 8 of a batch
+    ),
+    Exclusion(
+        "enable_lora=*&enable_lora_overlap_loading=*", "max_loaded_loras=*",
+        "Enabling LoRA overlap loading requires --max-loaded-loras of at most double --max-loras-per-batch", "0.5.8",
+    ),
     Exclusion("enable_lmcache=*", "disable_radix_cache=", "--enable-lmcache requires radix cache to be enabled", "0.5.21"),
     Exclusion(
         "enable_priority_scheduling=*", "schedule_policy=,fcfs,lof",
@@ -106,6 +117,10 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     Exclusion(
         "nnodes>1&data_parallel_size>1", "enable_dp_attention=*", "multi-node data parallel is not supported unless dp attention!",
         before="0.5.23",
+    ),
+    Exclusion(
+        "nnodes>1", "tensor_parallel_size=*|pipeline_parallel_size=*|elastic_ep_join_mode=scale",
+        "tp_size must be divisible by number of nodes",
     ),
     Exclusion("elastic_ep_backend=*", _ONE_STAGE, "PP size should be set to 1 under elastic EP", "0.5.11"),
     Exclusion(
