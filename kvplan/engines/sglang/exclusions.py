@@ -122,6 +122,14 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "nnodes>1", "tensor_parallel_size=*|pipeline_parallel_size=*|elastic_ep_join_mode=scale",
         "tp_size must be divisible by number of nodes",
     ),
+    Exclusion(
+        "multi_item_scoring_delimiter=*", "disable_radix_cache=*", "Multi-item scoring requires radix cache to be disabled.",
+        "0.5.4", "0.5.11",
+    ),
+    Exclusion(
+        "multi_item_scoring_delimiter=*", "chunked_prefill_size=-1", "Multi-item scoring requires chunked prefill to be disabled.",
+        "0.5.4", "0.5.11",
+    ),
     Exclusion("elastic_ep_backend=*", _ONE_STAGE, "PP size should be set to 1 under elastic EP", "0.5.11"),
     Exclusion(
         "enable_ssl_refresh=*", "ssl_certfile=*&ssl_keyfile=*",

@@ -103,7 +103,7 @@ def settings_of(settled: Settled) -> SglangSettings:
 def settle(d: Deployment) -> Settled:
     """The question with SGLang's defaults, read and lowered. Raises SpecError for choices that contradict."""
     version, rules, notes = RELEASES.find(d.engine_version)
-    d, replaced, unread = overrides.overridden(d)
+    d, replaced, unread = overrides.overridden(d, version)
     asked = d
     d, served = as_served(d, version, rules)
     options, spec = Options(d), read_speculative(d.speculative)
