@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvplan.engines.common.exclusions import Exclusion
-from kvplan.engines.sglang import draft_exclusions
+from kvplan.engines.sglang import draft_exclusions, serving_exclusions
 
 _PDMUX, _KEEPS_NONE, _DWDP = "enable_pdmux=*", "prefill_only_disable_kv_cache=*", "dwdp_size>1"
 _ONE_STAGE = "pipeline_parallel_size=,1"
@@ -48,21 +48,6 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
             "enable_ep_moe", "enable_deepep_moe", "enable_flashinfer_cutlass_moe", "enable_flashinfer_cutedsl_moe",
             "enable_flashinfer_trtllm_moe", "enable_triton_kernel_moe", "enable_flashinfer_mxfp4_moe",
         )
-    ),
-    Exclusion(
-        "enable_lora=*", "lora_paths=*|max_lora_rank=*&lora_target_modules=*",
-        "When no initial --lora-paths is provided, you need to specify both --max-lora-rank and --lora-target-modules", "0.4.9",
-    ),
-    Exclusion("max_loras_per_batch<=0", "max_loras_per_batch=", "max_loras_per_batch must be positive"),
-    Exclusion("lora_paths=*", "disable_radix_cache=*", "compatibility of lora and radix attention is in progress", before="0.5.0"),
-    *(
-        Exclusion(few, "max_loaded_loras=", "max_loaded_loras should be greater than or equal to max_loras_per_batch", "0.4.10")
-        for way in ("enable_lora=*", "lora_paths=*")
-        for few in (f"{way}&max_loras_per_batch>max_loaded_loras", f"{way}&max_loras_per_batch=&max_loaded_loras<=7")  # 8 of a batch
-    ),
-    Exclusion(
-        "enable_lora=*&enable_lora_overlap_loading=*", "max_loaded_loras=*",
-        "Enabling LoRA overlap loading requires --max-loaded-loras of at most double --max-loras-per-batch", "0.5.8",
     ),
     Exclusion("enable_lmcache=*", "disable_radix_cache=", "--enable-lmcache requires radix cache to be enabled", "0.5.21"),
     Exclusion(
@@ -117,18 +102,6 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     Exclusion(
         "nnodes>1&data_parallel_size>1", "enable_dp_attention=*", "multi-node data parallel is not supported unless dp attention!",
         before="0.5.23",
-    ),
-    Exclusion(
-        "nnodes>1", "tensor_parallel_size=*|pipeline_parallel_size=*|elastic_ep_join_mode=scale",
-        "tp_size must be divisible by number of nodes",
-    ),
-    Exclusion(
-        "multi_item_scoring_delimiter=*", "disable_radix_cache=*", "Multi-item scoring requires radix cache to be disabled.",
-        "0.5.4", "0.5.11",
-    ),
-    Exclusion(
-        "multi_item_scoring_delimiter=*", "chunked_prefill_size=-1", "Multi-item scoring requires chunked prefill to be disabled.",
-        "0.5.4", "0.5.11",
     ),
     Exclusion("elastic_ep_backend=*", _ONE_STAGE, "PP size should be set to 1 under elastic EP", "0.5.11"),
     Exclusion(
@@ -389,4 +362,5 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "--language-model-only is incompatible with --disaggregation-mode prefill/decode", "0.5.18",
     ),
     *draft_exclusions.EXCLUSIONS,
+    *serving_exclusions.EXCLUSIONS,
 )  # fmt: skip

@@ -40,7 +40,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.4.7", ""): "eplb-algorithm eplb-rebalance-layers-per-chunk",
     ("0.4.8", "0.4.9"): "disable-overlap-cg-plan! enable-flashinfer-moe!",
     ("0.4.8", "0.5.3"): "debug-tensor-dump-prefill-only!",
-    ("0.4.8", "0.5.9"): "disaggregation-decode-dp disaggregation-decode-tp disaggregation-prefill-pp",
+    ("0.4.8", "0.5.9"): "disaggregation-decode-dp disaggregation-prefill-pp",
     ("0.4.8", ""): """
         custom-weight-loader* enable-profile-cuda-graph! enable-return-hidden-states! num-reserved-decode-tokens sleep-on-idle!
         weight-loader-disable-mmap!

@@ -49,6 +49,15 @@ def test_values_by_release(release: str | None, line: str, stops: bool) -> None:
     # 0.5.6: the run stops at the prefix cache, then at chunks; 0.5.3 looks at neither
     ("0.5.6", "--multi-item-scoring-delimiter 8", "radix cache to be disabled"),
     ("0.5.6", "--multi-item-scoring-delimiter 8 --disable-radix-cache --chunked-prefill-size -1", None),
+    # every one alone on 0.5.9: what its check_server_args and handlers stop at
+    ("0.5.9", "--base-gpu-id -1", "non-negative"), ("0.5.9", "--gpu-id-step 0", "positive"), ("0.5.9", "--tokenizer-worker-num 0", ">= 1"),
+    ("0.5.9", "--schedule-conservativeness -1", "non-negative"), ("0.5.9", "--schedule-conservativeness 0.3", None),
+    ("0.5.9", "--served-model-name a:b", "colon"), ("0.5.5", "--served-model-name a:b", None), ("0.5.9", "--served-model-name $A:b", None),
+    ("0.5.9", "--model-impl mindspore", "MindSpore"), ("0.5.9", "--encoder-only --disaggregation-mode prefill", "--encoder-only"),
+    ("0.5.9", "--tp-size 2 --ep-size 2 --enable-eplb --elastic-ep-backend mooncake --eplb-algorithm deepseek", "elasticity_aware"),
+    ("0.5.9", "--disaggregation-mode decode --disaggregation-decode-tp 2", "for the decode engine"),
+    ("0.5.9", "--tp-size 4 --disaggregation-mode prefill --disaggregation-decode-tp 3", "decode_tp=3, prefill_tp=4"),
+    ("0.5.9", "--tp-size 4 --disaggregation-mode prefill --disaggregation-decode-tp 8", None),
     ("0.4.10", "--speculative-algorithm EAGLE --speculative-num-steps 2", "TypeError"),  # 0.4.10 model_runner.py: int * None
     ("0.5.20", "--enable-lmcache --disable-radix-cache", None), ("0.5.23", "--enable-lmcache --disable-radix-cache", "radix cache"),
 ])  # fmt: skip
