@@ -13,7 +13,7 @@ _DENSE = "|".join(f"moe_dense_tp_size={n}&tensor_parallel_size={n}" for n in (2,
 
 EXCLUSIONS: tuple[Exclusion, ...] = (
     Exclusion("moe_dense_tp_size>1", _DENSE, "moe_dense_tp_size only supports None, 1, or tp_size currently", "0.5.13"),
-    Exclusion("moe_dense_tp_size>1", "moe_dense_tp_size=1", "moe_dense_tp_size only support 1 and None currently", "0.4.10", "0.5.13"),
+    Exclusion("moe_dense_tp_size>1", "moe_dense_tp_size=1", "moe_dense_tp_size only support 1 and None currently", before="0.5.13"),
     Exclusion(_PDMUX, _ONE_STAGE, "PD-Multiplexing is only supported with pipeline parallelism disabled (pp_size=1).", "0.5.4"),
     Exclusion(
         _PDMUX, "chunked_prefill_size=-1|enable_mis=*", "PD-Multiplexing is not compatible with chunked prefill: --chunked-prefill-size -1",

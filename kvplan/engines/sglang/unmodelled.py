@@ -194,6 +194,7 @@ EITHER: dict[tuple[str, str], str] = {
     """,
     ("0.5.5", ""): "enable-attn-tp-input-scattered! kt-method kt-weight-path enable-draft-weights-cpu-backup!",
     ("0.5.7", "0.5.18"): "enable-nsa-prefill-context-parallel!",
+    ("0.5.6", "0.5.6"): "dllm-block-size#",
     ("0.5.7", ""): "dllm-algorithm enable-multi-layer-eagle! enable-return-routed-experts!",
     ("0.5.9", ""): "enable-lora-overlap-loading! hisparse-config=hierarchical-sparse-attention-extra-config",
     ("0.5.10", "0.5.18"): "enable-prefill-context-parallel!",

@@ -49,6 +49,7 @@ def test_values_by_release(release: str | None, line: str, stops: bool) -> None:
     # 0.5.6: the run stops at the prefix cache, then at chunks; 0.5.3 looks at neither
     ("0.5.6", "--multi-item-scoring-delimiter 8", "radix cache to be disabled"),
     ("0.5.6", "--multi-item-scoring-delimiter 8 --disable-radix-cache --chunked-prefill-size -1", None),
+    ("0.4.6", "--tp-size 4 --moe-dense-tp-size 2", "moe_dense_tp_size"), ("0.5.6", "--dllm-block-size 64", None),
     # every one alone on 0.5.9: what its check_server_args and handlers stop at
     ("0.5.9", "--base-gpu-id -1", "non-negative"), ("0.5.9", "--gpu-id-step 0", "positive"), ("0.5.9", "--tokenizer-worker-num 0", ">= 1"),
     ("0.5.9", "--schedule-conservativeness -1", "non-negative"), ("0.5.9", "--schedule-conservativeness 0.3", None),
