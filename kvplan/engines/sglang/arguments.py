@@ -59,6 +59,7 @@ ROWS = (
     row("--attn-cp-size --attention-context-parallel-size", "option:attn_cp_size", "int", since="0.5.9"),
     row("--nnodes", "@nodes", "int"),
     row("--node-rank", "@rank", "int"),
+    row("--disaggregation-decode-tp", "@decode_tp", "int", since="0.4.9", until="0.5.9"),
     row("--dtype", "dtype", "compute"),
     row("--kv-cache-dtype", "kv_dtype", "format", says=KV_FORMATS),
     row("--quantization", "@quantization"),
@@ -227,12 +228,18 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         findings.append(Finding("overridden", "note", f"{one.spelled} replaces what the model's own config says", one.place))
     if one := given.get(LONGER):
         findings.append(allowed(one))
+    nodes = number(given, "@nodes")
+    if "tp" in given and nodes > 1 and number(given, "tp") * number(given, "pp") % nodes:
+        findings.append(refuse(f"tp_size must be divisible by number of nodes ({nodes}); the engine would stop", given["@nodes"].place))
+    tp, decoding = number(given, "tp"), number(given, "@decode_tp")
+    role = given.get("option:disaggregation_mode")
+    if role and role.value == "prefill" and "@decode_tp" in given and max(tp, decoding) % max(min(tp, decoding), 1):
+        message = "Different tp size is supported only when one tp is multiple of the other."
+        findings.append(refuse(f"{message} decode_tp={decoding}, prefill_tp={tp}", given["@decode_tp"].place))
     rank = given.get("@rank")
     model = given.get("@model") or (positional[0] if positional else None)
     is_worker = bool(rank and rank.value)
-    return Answer(
-        question, model, tuple(findings), nodes=number(given, "@nodes"), is_worker=is_worker, weights=quantised, adapters=adapters
-    )
+    return Answer(question, model, tuple(findings), nodes=nodes, is_worker=is_worker, weights=quantised, adapters=adapters)
 
 
 def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding]:

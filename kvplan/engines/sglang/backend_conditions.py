@@ -21,7 +21,7 @@ _FP4_LATENT = frozenset({"cutlass_mla", "flashinfer", "trtllm_mla"})
 _FP4_HEADS = frozenset({"triton", "torch_native", "flex_attention", "trtllm_mha"})
 _CUTEDSL, _CUTLASS, _TOKENSPEED = "cutedsl_mla", "cutlass_mla", "tokenspeed_mla"
 #: Backends that no latent attention runs on up to 0.5.3 (model_runner.py MLA_ATTENTION_BACKENDS).
-_HEADS_ALONE = frozenset({"torch_native", "flex_attention", "trtllm_mha", "dual_chunk_flash_attn", "wave", "intel_xpu"})
+_HEADS_ALONE = frozenset({"torch_native", "flex_attention", "trtllm_mha", "dual_chunk_flash_attn", "wave", "intel_amx", "intel_xpu"})
 #: Backends that verify a tree of drafts in pages, and the release that has them first (server_args.py; arg_groups/speculative_hook.py).
 _TREES = {"flashinfer": (0, 5, 3), "fa3": (0, 5, 4), "triton": (0, 5, 14)}
 #: Classes whose backend on Hopper is FlashAttention 3 before 0.5.7 (utils is_fa3_default_architecture).
@@ -50,6 +50,12 @@ def ascend_alone(settled: Settled) -> Values:
     """Ascend's backend on a GPU, whose images have no torch_npu, which it imports."""
     d = settled.question
     return {"device": d.device.id} if d.device and d.device.vendor in ("nvidia", "amd") and "ascend" in named_backends(d).phases else None
+
+
+def ascend_pools(settled: Settled) -> Values:
+    """Pools of Ascend's own, of models without states from 0.5.10 on (model_runner_kv_cache_mixin.py init_memory_pool)."""
+    plain = release(settings_of(settled).release) < (0, 5, 10) or not read_traits(settled.model).states
+    return ascend_alone(settled) if _asked(settled) == "ascend" and plain else None
 
 
 def mha_blackwell(settled: Settled) -> Values:

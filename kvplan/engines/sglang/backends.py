@@ -54,6 +54,8 @@ def paged(d: Deployment, rules: SglangRules, traits: Traits) -> tuple[str, ...]:
     found = {both, said.decode, None if said.prefill in DECODE_ALONE else said.prefill}
     if not rules.ascend_pages or both != "ascend":
         found.discard("ascend")
+    if not rules.xpu_phases and both != "intel_xpu":
+        found.discard("intel_xpu")
     if rules.fa4_pages == "prefill" and said.prefill != FA4:
         found.discard(FA4)
     if not rules.fa4_pages or (rules.fa4_blackwell and not is_blackwell(d)):

@@ -249,7 +249,10 @@ CHANGES: dict[str, dict[str, Any]] = {
         "blackwell": _NAMED_0510, "whole_sinks": False, "unpaged_states": "picked", "raw_blackwell": True,
         "prefill_graphs": _PIECES | {"drafts"}, "ungraphed": _UNGRAPHED_0510, "fa4_blackwell": True, "pieces": "",
     },
-    "0.5.11": {"decode_slots": "least", "blackwell": _NAMED_0511, "prefill_graphs": _PIECES},
+    "0.5.11": {
+        "decode_slots": "least", "blackwell": _NAMED_0511, "prefill_graphs": _PIECES,
+        "pages": {"trtllm_mha": (16, 32, 64)}, "xpu_phases": True,
+    },
     "0.5.12": {"ungraphed": _UNGRAPHED_0510 | {"DeepseekV4ForCausalLM"}, "deterministic": "own"},
     "0.5.13": {"ungraphed": _UNGRAPHED_0513},
     "0.5.14": {
@@ -267,7 +270,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     },
     "0.5.17": {
         "role_vision": False,
-        "blackwell": _NAMED_0517, "blackwell_fa4": True, "mha_pages": (16, 32, 64, 128), "packed_glm": True,
+        "blackwell": _NAMED_0517, "blackwell_fa4": True, "pages": {}, "packed_glm": True,
         "prefill_graphs": _BREAKS | {"dense latent", "contexts", "two batches"}, "ungraphed": frozenset({"NemotronHForCausalLM"}),
     },
     "0.5.18": {"prefill_graphs": _BREAKS | {"contexts", "two batches"}, "ungraphed": frozenset(), "seen_graphs": _SEEN_0518},

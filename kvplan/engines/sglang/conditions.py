@@ -53,11 +53,11 @@ def longer(settled: Settled) -> Values:
 
 
 def longer_than_drafter(settled: Settled) -> Values:
-    """A drafter of its own takes the length that was asked for the target; one that nobody asked for is each model's own."""
+    """A drafter of its own takes the target's length, asked for or the model's own (eagle_worker.py, standalone_worker.py __init__)."""
     s, d = settings_of(settled), settled.question
     most = d.drafter.max_context if d.drafter else None
-    asked = None if settled.chosen_by.get("max_model_len") == "model" else s.pools.context_len
-    return {"length": asked, "most": most} if most and asked and asked > most and not s.allow_long else None
+    asked = s.pools.context_len
+    return {"length": asked, "most": most} if most and asked > most and not s.allow_long else None
 
 
 def rope_by_head_dim(settled: Settled) -> Values:

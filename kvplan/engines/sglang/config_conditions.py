@@ -51,10 +51,11 @@ def another_method(settled: Settled) -> Values:
     stored, method = checkpoint_format(settled.question), Options(settled.question).text("quantization")
     named = LOADED_BY_NAME.get(settled.question.model.method or "", "").split()
     takes = named or next((methods.split() for begins, methods in LOADED_WITH if stored.startswith(begins)), [])
+    early = stored.startswith("fp8") and (named or stored.startswith("fp8_block128")) and release(settings_of(settled).release) < (0, 5, 18)
     if (
         method is None
         or not takes
-        or method in takes
+        or (method in takes and not (early and method == "modelopt_fp4"))
         or ("+" in stored and not stored.startswith("fp8_block128"))
         or (method != "nvfp4_online" and _keeps_own(settled, stored))
     ):

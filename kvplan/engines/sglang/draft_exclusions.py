@@ -13,8 +13,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     ),
     Exclusion(
         f"{_EAGLE}&speculative_num_steps=*", "speculative_eagle_topk=*|speculative_adaptive=*",
-        "--speculative-num-steps without --speculative-eagle-topk: TypeError: '>' not supported between instances of 'NoneType' and 'int'",
-        "0.5.2",
+        "--speculative-num-steps without --speculative-eagle-topk: TypeError: None branches are neither compared nor multiplied", "0.4.5",
     ),
     Exclusion(
         f"{_EAGLE}&speculative_num_steps=", "speculative_eagle_topk=&speculative_num_draft_tokens=|speculative_adaptive=*",

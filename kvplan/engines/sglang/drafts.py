@@ -8,6 +8,7 @@ from dataclasses import replace
 from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options, Speculation, read_speculative
 from kvplan.engines.common.protocol import Drafter
+from kvplan.engines.sglang.pages import DECODE_ALONE
 from kvplan.engines.sglang.rules import CHAIN, TREES, SglangRules
 from kvplan.errors import SpecError
 
@@ -49,7 +50,8 @@ def with_steps(d: Deployment, rules: SglangRules) -> tuple[Deployment, tuple[str
 
 def in_pages(d: Deployment, rules: SglangRules) -> tuple[Deployment, tuple[str, ...]]:
     """The question with a chain for a tree that a release does not draft in pages (0.4.6 server_args.py)."""
-    if not rules.chained_pages or (d.block_size or 1) == 1 or not is_tree(d):
+    paged = (d.block_size or 1) > 1 or Options(d).text("attention_backend") in DECODE_ALONE  # which sets its own before
+    if not rules.chained_pages or not paged or not is_tree(d):
         return d, ()
     kept = tuple((key, value) for key, value in d.engine_option if key not in ("speculative_num_draft_tokens", "speculative_eagle_topk"))
     return replace(d, engine_option=kept), ("sglang drafts a chain here, no tree: pages have more than one token",)

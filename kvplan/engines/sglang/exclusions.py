@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvplan.engines.common.exclusions import Exclusion
-from kvplan.engines.sglang import draft_exclusions
+from kvplan.engines.sglang import draft_exclusions, serving_exclusions
 
 _PDMUX, _KEEPS_NONE, _DWDP = "enable_pdmux=*", "prefill_only_disable_kv_cache=*", "dwdp_size>1"
 _ONE_STAGE = "pipeline_parallel_size=,1"
@@ -13,7 +13,7 @@ _DENSE = "|".join(f"moe_dense_tp_size={n}&tensor_parallel_size={n}" for n in (2,
 
 EXCLUSIONS: tuple[Exclusion, ...] = (
     Exclusion("moe_dense_tp_size>1", _DENSE, "moe_dense_tp_size only supports None, 1, or tp_size currently", "0.5.13"),
-    Exclusion("moe_dense_tp_size>1", "moe_dense_tp_size=1", "moe_dense_tp_size only support 1 and None currently", "0.4.10", "0.5.13"),
+    Exclusion("moe_dense_tp_size>1", "moe_dense_tp_size=1", "moe_dense_tp_size only support 1 and None currently", before="0.5.13"),
     Exclusion(_PDMUX, _ONE_STAGE, "PD-Multiplexing is only supported with pipeline parallelism disabled (pp_size=1).", "0.5.4"),
     Exclusion(
         _PDMUX, "chunked_prefill_size=-1|enable_mis=*", "PD-Multiplexing is not compatible with chunked prefill: --chunked-prefill-size -1",
@@ -48,10 +48,6 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
             "enable_ep_moe", "enable_deepep_moe", "enable_flashinfer_cutlass_moe", "enable_flashinfer_cutedsl_moe",
             "enable_flashinfer_trtllm_moe", "enable_triton_kernel_moe", "enable_flashinfer_mxfp4_moe",
         )
-    ),
-    Exclusion(
-        "enable_lora=*", "lora_paths=*|max_lora_rank=*&lora_target_modules=*",
-        "When no initial --lora-paths is provided, you need to specify both --max-lora-rank and --lora-target-modules", "0.4.9",
     ),
     Exclusion("enable_lmcache=*", "disable_radix_cache=", "--enable-lmcache requires radix cache to be enabled", "0.5.21"),
     Exclusion(
@@ -366,4 +362,5 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "--language-model-only is incompatible with --disaggregation-mode prefill/decode", "0.5.18",
     ),
     *draft_exclusions.EXCLUSIONS,
+    *serving_exclusions.EXCLUSIONS,
 )  # fmt: skip

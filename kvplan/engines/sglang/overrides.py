@@ -14,6 +14,7 @@ from kvplan.deployment import Deployment
 from kvplan.engines.common import replaced
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.passed import Passed
+from kvplan.engines.common.releases import release
 from kvplan.spec import Block, ModelSpec, mixer_like
 
 OPTION = "json_model_override_args"
@@ -31,21 +32,23 @@ class Overridden(NamedTuple):
     unread: tuple[str, ...] = ()
 
 
-def overridden(d: Deployment) -> tuple[Deployment, tuple[str, ...], tuple[Passed, ...]]:
+def overridden(d: Deployment, version: str) -> tuple[Deployment, tuple[str, ...], tuple[Passed, ...]]:
     """The question with the model that is served, notes, and keys that no line follows. Raises SpecError for what is no object."""
     keys = replaced.given(Options(d), OPTION)
     if not keys:
         return d, (), ()
-    found = apply(d.model, keys)
+    found = apply(d.model, keys, version)
     notes = (f"{OPTION}: {', '.join(found.read)} of the model's config replaced",) if found.read else ()
     said = Options(d).text(OPTION) or ""
     left = (Passed(OPTION, said, f"{OPTION}: {', '.join(found.unread)}", "either"),) if found.unread else ()
     return replace(d, model=found.model), notes, left
 
 
-def apply(model: ModelSpec, keys: Mapping[str, Any]) -> Overridden:
-    """What a release makes of the keys; a model that sees has its text model's config inside another."""
-    if model.towers or model.encoder or model.text_class:
+def apply(model: ModelSpec, keys: Mapping[str, Any], version: str) -> Overridden:
+    """What a release makes of the keys; a model that sees has its text model's config inside another, which InternVL's was not before
+    0.5.4 (hf_transformers_utils.py get_hf_text_config)."""
+    flat = model.architecture == "InternVLChatModel" and release(version) < (0, 5, 4)
+    if model.encoder or ((model.towers or model.text_class) and not flat):
         return Overridden(model, unread=tuple(keys))
     read, unread = list[str](), list[str]()
     for key, value in keys.items():

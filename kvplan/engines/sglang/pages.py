@@ -6,6 +6,7 @@ arg_groups/model_overrides/deepseek_v2.py and deepseek_v4.py.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -41,7 +42,7 @@ DSV4_RUNNING = 256  # max_running_requests of DeepSeek-V4 (arg_groups/deepseek_v
 
 def page_size(
     asked: int | None, named: tuple[str, ...], *, latent: bool, pooled_index: int | None, compressed: bool, sparse_page: int = DSA_PAGE,
-    mha_pages: tuple[int, ...] = (16, 32, 64, 128),
+    own: Mapping[str, tuple[int, ...]] = {},
 ) -> int:  # fmt: skip
     """Tokens per page.
 
@@ -49,7 +50,7 @@ def page_size(
     pooled_index  for a sparse latent model: tokens per indexer key (1, or more where keys are pooled); None: not sparse
     compressed    DeepSeek-V4, whose pages the engine sets itself
     sparse_page   indexer keys per page of a sparse latent model
-    mha_pages     the sizes that trtllm_mha takes in this release
+    own           backend -> the sizes that it takes in this release, where those changed
     """
     if compressed:
         return DSV4_PAGE
@@ -59,5 +60,5 @@ def page_size(
     for backend, constraint in BACKENDS.items():
         if constraint is None or backend not in named or (backend == "fa4" and latent):
             continue
-        page = page if page in (mha_pages if backend == "trtllm_mha" else constraint.allowed) else constraint.forced
+        page = page if page in own.get(backend, constraint.allowed) else constraint.forced
     return page

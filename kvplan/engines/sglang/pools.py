@@ -266,6 +266,8 @@ def running_requests(profiled: int, total: int, k: SglangPoolSettings, rules: Sg
         limit = min(estimated + rules.spare_request, total // 2)
     else:
         limit = min(asked, {"asked": asked, "estimated": estimated, "half": total // 2}[rules.running])
+    if limit <= 0:
+        raise Refusal("max_running_request is zero")
     if state_slots is not None:
         limit = min(limit, state_slots // k.slots_per_request)
         if limit <= 0:

@@ -138,10 +138,9 @@ def build(stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules
     if rules.running == "asked":  # before pages, too
         profiled = min(left // (s.cells.full + s.cells.swa) if _keeps_kv(s) else LARGEST for s in stages)
     running = pools.running_requests(profiled, fewest, k, rules, states.slots if states else None)
-    if rules.draft_headroom and k.draft_steps and k.draft_tokens and stages[0].cells.n_full and not stages[0].cells.n_swa:
-        profiled = min(left // s.cells.full for s in stages if s.cells.full)
-        asked = k.max_running if k.max_running and not states else running
-        agreed = [_with_headroom(profiled, asked, k)] * len(stages)
+    if rules.draft_headroom and k.draft_steps and k.draft_tokens and stages[0].cells.n_full:
+        rows = _headroom(k.max_running if k.max_running and not states else running, k)
+        agreed = [min(_tokens(left + rows * (s.cells.full + s.cells.swa), s.cells, k, rules, alone=alone) for s in stages)] * len(stages)
     made = [_pools(stage, t, states, running, k, rules) for stage, t in zip(stages, agreed, strict=True)]
     return [_in_one(p, left, fewest, k, rules) for p in made] if k.shared else made
 
@@ -157,11 +156,9 @@ def _in_one(p: SglangPools, left: int, fewest: int, k: SglangPoolSettings, rules
     )
 
 
-def _with_headroom(profiled: int, running: int, k: SglangPoolSettings) -> Tokens:
-    """The pool with rows for a chain of drafts and what is verified of every running request (0.5.6 model_runner.py init_memory_pool)."""
-    rows = profiled + running * (k.draft_steps * k.draft_branches + k.draft_tokens) + 100
-    total = min(rows, k.max_total_tokens or rows) // k.page * k.page
-    return Tokens(total, total, None)
+def _headroom(running: int, k: SglangPoolSettings) -> int:
+    """Rows beside the budget for the drafts of running requests and what is verified of them (0.5.6 model_runner.py init_memory_pool)."""
+    return running * (k.draft_steps * k.draft_branches + k.draft_tokens) + 100
 
 
 def _keeps_kv(stage: SglangStage) -> bool:

@@ -354,6 +354,10 @@ CHECKS: tuple[Stop, ...] = (
         near=("fused_weight", "Glm"), when=when.rope_by_head_dim, loading=True, numbers="head_dim {rope} is read as qk_rope_head_dim",
     ),
     Stop(
+        "attention backend", "No module named 'torch_npu'", "the pools of Ascend's backend are for its own processors", (_ANY_BACKEND,),
+        "hardware_backend/npu/memory_pool_npu.py", since="0.5.7", before="0.5.12", when=backend.ascend_pools, numbers="this is {device}",
+    ),
+    Stop(
         "attention backend", "No module named 'torch_npu'", "Ascend's kernels are for its own processors", (_ANY_BACKEND,),
         "layers/attention/ascend_backend.py; hardware_backend/npu/attention/ascend_backend.py", since="0.4.8", when=backend.ascend_alone,
         loading=True, numbers="this is {device}",

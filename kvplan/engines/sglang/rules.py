@@ -117,7 +117,8 @@ class SglangRules(NamedTuple):
     blackwell_heads  ... others with K and V take trtllm_mha there; with rows of other widths, fa4 (blackwell_fa4)
     latent_blackwell DeepSeek-V3 and its like take trtllm_mla there
     unpaged_states   Qwen3-Next and its like: trtllm_mha there, or Triton's kernels; with pages of 64 tokens and of one, whatever is asked
-    mha_pages        tokens of a page that trtllm_mha takes
+    pages            backend -> tokens of a page that it takes, where releases differ
+    xpu_phases       pages of intel_xpu bind where it only decodes, too
     raw_blackwell    sparse fp8 rows are raw on Blackwell by default; packed_glm: GLM's are not on 12.x
     ascend_pages     Ascend's backend has pages of 128 tokens on any device
     fa4_pages        whether pages of fa4 are fixed: no; where it is named for prompts; of any phase (fa4_blackwell: on 10.x alone)
@@ -206,7 +207,8 @@ class SglangRules(NamedTuple):
     blackwell_fa4: bool = False
     latent_blackwell: bool = False
     unpaged_states: Literal["", "picked", "set"] = ""
-    mha_pages: tuple[int, ...] = (16, 32, 64)
+    pages: Mapping[str, tuple[int, ...]] = {"trtllm_mha": (16, 32, 64), "intel_xpu": (32, 64, 128)}
+    xpu_phases: bool = False
     raw_blackwell: bool = False
     packed_glm: bool = False
     ascend_pages: bool = False

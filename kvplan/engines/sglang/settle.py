@@ -103,7 +103,7 @@ def settings_of(settled: Settled) -> SglangSettings:
 def settle(d: Deployment) -> Settled:
     """The question with SGLang's defaults, read and lowered. Raises SpecError for choices that contradict."""
     version, rules, notes = RELEASES.find(d.engine_version)
-    d, replaced, unread = overrides.overridden(d)
+    d, replaced, unread = overrides.overridden(d, version)
     asked = d
     d, served = as_served(d, version, rules)
     options, spec = Options(d), read_speculative(d.speculative)
@@ -202,7 +202,7 @@ def _page(d: Deployment, rules: SglangRules, traits: Traits, options: Options) -
         return 1
     return backends.forced_page(d, rules, traits) or minimax_m3.page(d) or pages.page_size(
         d.block_size, backends.paged(d, rules, traits), latent=traits.latent, pooled_index=traits.pooled_index,
-        compressed=traits.compressed, sparse_page=rules.amd_dsa_page if on_amd(d) else pages.DSA_PAGE, mha_pages=rules.mha_pages,
+        compressed=traits.compressed, sparse_page=rules.amd_dsa_page if on_amd(d) else pages.DSA_PAGE, own=rules.pages,
     )  # fmt: skip
 
 

@@ -40,7 +40,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.4.7", ""): "eplb-algorithm eplb-rebalance-layers-per-chunk",
     ("0.4.8", "0.4.9"): "disable-overlap-cg-plan! enable-flashinfer-moe!",
     ("0.4.8", "0.5.3"): "debug-tensor-dump-prefill-only!",
-    ("0.4.8", "0.5.9"): "disaggregation-decode-dp disaggregation-decode-tp disaggregation-prefill-pp",
+    ("0.4.8", "0.5.9"): "disaggregation-decode-dp disaggregation-prefill-pp",
     ("0.4.8", ""): """
         custom-weight-loader* enable-profile-cuda-graph! enable-return-hidden-states! num-reserved-decode-tokens sleep-on-idle!
         weight-loader-disable-mmap!
@@ -194,6 +194,7 @@ EITHER: dict[tuple[str, str], str] = {
     """,
     ("0.5.5", ""): "enable-attn-tp-input-scattered! kt-method kt-weight-path enable-draft-weights-cpu-backup!",
     ("0.5.7", "0.5.18"): "enable-nsa-prefill-context-parallel!",
+    ("0.5.6", "0.5.6"): "dllm-block-size#",
     ("0.5.7", ""): "dllm-algorithm enable-multi-layer-eagle! enable-return-routed-experts!",
     ("0.5.9", ""): "enable-lora-overlap-loading! hisparse-config=hierarchical-sparse-attention-extra-config",
     ("0.5.10", "0.5.18"): "enable-prefill-context-parallel!",

@@ -110,6 +110,7 @@ def test_pages_by_backend(asked: int | None, backend: str | None, latent: bool, 
 
 def test_pages_that_the_model_sets() -> None:
     assert page_size(None, (), latent=True, pooled_index=1, compressed=False) == 64
+    assert page_size(32, ("intel_xpu",), latent=False, pooled_index=None, compressed=False, own={"intel_xpu": (32, 64, 128)}) == 32
     assert page_size(None, (), latent=True, pooled_index=4, compressed=False) == 256
     assert page_size(16, (), latent=True, pooled_index=None, compressed=True) == 256
 

@@ -47,6 +47,17 @@ CHUNKS = "assert self.chunked_prefill_size % self.page_size == 0"
          "trtllm_mla backend does not support speculative decoding yet."),
         (V3, "0.4.6", {"tp": 8, "device": "h200", "engine_option": {"attention_backend": "aiter"}},
          "Invalid attention backend for MLA: aiter"),
+        (V3, "0.4.10", {"tp": 8, "engine_option": {"attention_backend": "intel_amx"}}, "Invalid attention backend for MLA: intel_amx"),
+        # model_runner_kv_cache_mixin.py imports Ascend's pools from 0.5.7 on, of models without states alone from 0.5.10 on
+        (LLAMA, "0.5.9", {"kv_memory": "8GiB", "engine_option": {"attention_backend": "ascend"}},
+         "No module named 'torch_npu' (this is h100-80gb)"),
+        (LLAMA, "0.5.6", {"kv_memory": "8GiB", "engine_option": {"attention_backend": "ascend"}}, None),
+        # eagle_worker.py gives the drafter the target's own length (131,072), asked for or not; 0.4.10 only warns of it
+        (LLAMA, "0.5.9", {"speculative": "eagle3:3:yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"},
+         "Target model's context_length (131072) is greater than the derived context_length (2048). This may lead to incorrect model "
+         "outputs or CUDA errors."),
+        (LLAMA, "0.5.9", {"max_model_len": 2048, "speculative": "eagle3:3:yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"}, None),
+        (LLAMA, "0.4.10", {"speculative": "eagle3:3:yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"}, None),
         # arg_groups/model_overrides/nemotron_h.py picks flashinfer_cutlass for 16 bits where the GPU is not of 10.x
         ("nvidia/nemotron-3-nano-30b-a3b", "0.5.23", {"tp": 4, "ep": 2},
          "The expert parallel size must be 1 or the same as the tensor parallel size (ep 2, tp 4)"),
@@ -66,6 +77,9 @@ def test_what_stops_it(model: str, version: str, asked: dict[str, Any], said: st
         ("modelopt", "nvfp4", "0.5.9", "gptq_marlin", True),
         ("none", "fp8", "0.5.9", "awq", False),
         ("modelopt", "nvfp4", "0.5.23", "nvfp4_online", True),
+        # model_config.py compatible_quantization_methods: FP4 of ModelOpt's takes a checkpoint in FP8 from 0.5.18 on
+        ("fp8", "fp8_block128", "0.4.10", "modelopt_fp4", True),
+        ("fp8", "fp8_block128", "0.5.18", "modelopt_fp4", False),
         ("fp8", "fp8", "0.5.23", "awq", True),
     ],
 )

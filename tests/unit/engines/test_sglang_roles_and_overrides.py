@@ -95,6 +95,13 @@ def test_layers_of_an_overridden_config() -> None:
     assert found.ledgers[0].cache_bytes_per_token == 8 * 2 * 8 * 128 * 2
 
 
+@pytest.mark.parametrize(("version", "heads"), [("0.5.3", 4), ("0.5.6", 8)])
+def test_internvl_has_its_text_models_config_inside_another_from_0_5_4_on(version: str, heads: int) -> None:
+    """The run of 0.4.6 has 4 KV heads where InternVL2-4B has 32; get_hf_text_config knows llm_config from 0.5.4 on."""
+    found = plan("opengvlab/internvl2-8b", version, {"json_model_override_args": '{"num_key_value_heads": 4}'})
+    assert found.ledgers[0].cache_bytes_per_token == 32 * 2 * heads * 128 * 2
+
+
 def test_a_config_inside_another_is_not_overridden() -> None:
     found = plan("google/gemma-3-4b", "0.5.23", {"json_model_override_args": '{"num_hidden_layers": 8}'})
     assert "json_model_override_args: num_hidden_layers changes memory" in json.dumps(found.as_dict())
