@@ -26,6 +26,8 @@ LEFT: dict[str, str] = {"MllamaForConditionalGeneration": "0.11"}
 SLIDES_ALIKE = ("0.10.2", "0.27")
 #: Tokens of the largest item that Gemma 4's processor makes: 32 frames of 78 (models/gemma4_mm.py).
 LARGEST_ITEM: dict[str, int] = {"Gemma4ForConditionalGeneration": 2496}
+#: What a model whose config states no maximum length is served with (config/model.py _get_and_verify_max_len, of every release).
+NO_LENGTH = 2048
 
 
 def longest_of(model: ModelSpec, rules: VllmRules) -> int | None:
@@ -34,8 +36,9 @@ def longest_of(model: ModelSpec, rules: VllmRules) -> int | None:
 
 
 def length_served(model: ModelSpec, rules: VllmRules) -> int | None:
-    """max_model_len where it is not chosen."""
-    return model.original_context if model.original_context and rules.serves_original else longest_of(model, rules)
+    """max_model_len where it is not chosen; None where nobody read whether the config states one."""
+    stated = model.original_context if model.original_context and rules.serves_original else longest_of(model, rules)
+    return stated or (NO_LENGTH if model.architecture and not model.length_unsaid else None)
 
 
 def as_pooled(d: Deployment, options: Options, release: str) -> Deployment:

@@ -100,7 +100,9 @@ def settle(d: Deployment) -> Settled:
     by: ChosenBy = "you" if d.max_model_len or d.context else "model"
     if options.flag("auto_fit") and not d.max_model_len and d.model.max_context:
         longest, by = length_served(d.model, rules) or longest, "model"
-    if by == "model" and longest != d.model.max_context:
+    if by == "model" and not d.model.max_context:
+        notes, by = (*notes, f"the config states no maximum length: vLLM takes {longest:,} tokens"), "engine default"
+    elif by == "model" and longest != d.model.max_context:
         notes = (*notes, f"vLLM {release} serves {longest:,} tokens of {d.model.max_context:,} unless max_model_len asks for more")
     if pools(d.model):
         notes = (
