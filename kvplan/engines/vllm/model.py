@@ -94,10 +94,10 @@ def as_run(cache: Cache, model: ModelSpec, release: str, slides: bool = True) ->
     A window that the config states goes to every layer that is given none of its own (CacheConfig.sliding_window), also of a class that
     masks by none; latent attention has no windows. `slides` False: layers that have one keep everything.
     """
-    if cache.form == "kv" and not slides:
-        return replace(cache, tensors=tuple(replace(t, keep=ALL) if t.keep.kind == "window" else t for t in cache.tensors))
     if cache.form == "kv" and encodes(model, release):
         return without(cache)
+    if cache.form == "kv" and not slides:
+        return replace(cache, tensors=tuple(replace(t, keep=ALL) if t.keep.kind == "window" else t for t in cache.tensors))
     if cache.form == "encoder-kv" and left(model, release):
         return replace(cache, form="kv", tensors=tuple(replace(t, keep=ALL) for t in cache.tensors))
     window = model.cache_window or (model.unused_window if _slides_alike(model, release) else None)

@@ -30,6 +30,7 @@ REMOVED: dict[str, tuple[str, str]] = {
     "Phi4FlashForCausalLM": ("0.10.2", "0.11"),
     "JAISLMHeadModel": ("0.22.0", "0.23"),
     "InternLM2VEForCausalLM": ("0.23.0", "0.24"),
+    "BambaForCausalLM": ("0.23.0", "0.24"),  # transformers has it, without an attention that vLLM could take
     "QWenLMHeadModel": ("0.23.0", "0.24"),
     "QwenVLForConditionalGeneration": ("0.23.0", "0.24"),
     "InternLMForCausalLM": ("0.23.0", "0.24"),

@@ -1,8 +1,8 @@
 """Which attention backends of NVIDIA's GPUs take a model's layers and cache where none is named: often several, sometimes none.
 
 What `validate_configuration` (v1/attention/backend.py) of each class in the priority lists of platforms/cuda.py answered, asked in the
-files of 0.16, 0.19, 0.25 and 0.33 for compute capabilities 7.5 to 12.0, and the releases between in which a line of it changed. A format
-that no backend takes is refused by get_attn_backend_cls when the first layer is built.
+files of 0.12 to 0.14, 0.16, 0.19, 0.25 and 0.33 for compute capabilities 7.5 to 12.0, and the releases between in which a line of it
+changed. A format that no backend takes is refused by get_attn_backend_cls when the first layer is built.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kvplan.forms import ATTENTION
 from kvplan.tensors import distinct
 
 ALWAYS, NEVER = 0, 1 << 10
-FIRST = "0.16"
+FIRST = "0.12"
 #: Classes with attention sinks.
 SINKS = ("GptOss", "MiMoV2")
 #: From this release on a backend says whether it takes ranks that share a sequence's tokens (supports_dcp).
@@ -121,6 +121,8 @@ def _fits(one: Taker, s: VllmSettings, settled: Settled, kind: str, at: int) -> 
         return False
     if (one.since and not s.since(one.since)) or (one.before and s.since(one.before)):
         return False
+    if d.kv_dtype == GAUDI and (one.name != "FLASH_ATTN" or s.since(GAUDI_SINCE)):
+        return False
     if one.name == UNSPELLED and d.kv_dtype == _E4 and (s.since(UNSPELLED_SINCE) or d.model.architecture != BF16_IS_AUTO):
         return False
     if kind == "plain" and one.heads and not _heads(s) <= set(one.heads):
@@ -141,9 +143,7 @@ def no_backend(settled: Settled) -> Values:
     kind = "plain" if encoder and s.since(ENCODERS_SINCE) else _kind(s)
     if not at or s.backend or not kind or s.platform != "cuda" or device is None or device.vendor != "nvidia" or not s.since(FIRST):
         return None
-    if not (settled.question.kv_dtype == GAUDI and s.since(GAUDI_SINCE)) and any(
-        _fits(one, s, settled, kind, at) for one in TAKERS if not encoder or one.name in ENCODERS
-    ):
+    if any(_fits(one, s, settled, kind, at) for one in TAKERS if not encoder or one.name in ENCODERS):
         return None
     asked = settled.question.kv_dtype if "kv_dtype" not in settled.chosen_by else "auto"
     return {"cache": asked or "auto", "why": f"{kind} attention with a cache of {s.formats.k} on compute capability {on.version_of(at)}"}
@@ -178,8 +178,8 @@ def named(settled: Settled) -> Values:
         refused = s.backend in {one.name for one in TAKERS} - ENCODERS
         return {"backend": s.backend, "reason": "attention type ENCODER_ONLY not supported"} if refused else None
     kind = _kind(s)
-    rows = [one for one in TAKERS if one.name == s.backend and one.kind == kind]
-    if not rows or not at or not s.since(FIRST) or any(_fits(one, s, settled, kind, at) for one in rows):
+    rows = [one for one in TAKERS if one.name == s.backend]
+    if not rows or not kind or not at or not s.since(FIRST) or any(_fits(one, s, settled, kind, at) for one in rows):
         return None
     return {"backend": s.backend, "reason": f"{kind} attention with a cache of {s.formats.k} on compute capability {on.version_of(at)}"}
 

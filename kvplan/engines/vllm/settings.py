@@ -37,10 +37,13 @@ class VllmSettings(NamedTuple):
     block_size: int | None
     formats: CacheFormats
     skip_ends: bool
+    skip_layers: frozenset[str]  # layers in the compute type whatever the cache's format, by number, and sliding_window: those with one
     aligns_formats: bool
     hybrid: bool
     state_mode: Literal["none", "align", "all"]
     state_chunk: int
+    sizes_drafts: bool  # the class counts the columns that drafts add to a convolution when the blocks are sized
+    state_block: int | None  # tokens between two kept states, as asked for
     method: str
     draft_tokens: int
     backend: str | None

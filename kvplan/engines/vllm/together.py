@@ -29,10 +29,15 @@ OVERLAPPED = (
 PIPELINED = (0, 15)
 
 
+def asked_of(given: Mapping[str, Given]) -> tuple[int, ...]:
+    """The release; one that is not said is the newest."""
+    return release(str(given[RELEASE].value)) if RELEASE in given else (1 << 30,)
+
+
 def together(given: Mapping[str, Given]) -> list[Finding]:
-    """All of it; a release that is not said is the newest."""
+    """All of it."""
     version = str(given[RELEASE].value) if RELEASE in given else ""
-    asked = release(version) if version else (1 << 30,)
+    asked = asked_of(given)
     return [
         *_halved(given, asked),
         *_prefill(given, asked),
@@ -139,7 +144,7 @@ def _overlaps(given: Mapping[str, Given], asked: tuple[int, ...]) -> Iterator[Fi
 
 def _states(given: Mapping[str, Given], asked: tuple[int, ...]) -> Iterator[Finding]:
     """config/vllm.py validate_mamba_block_size, of any model: blocks of states are for prefix caching; the longest request's are none."""
-    one, caching, length = given.get("!--mamba-block-size"), given.get("option:enable_prefix_caching"), given.get("max_model_len")
+    one, caching, length = given.get("option:mamba_block_size"), given.get("option:enable_prefix_caching"), given.get("max_model_len")
     if one and caching and not caching.value and asked >= (0, 11, 1) and not (length and length.value == one.value):
         yield refuse(f"{one.spelled} without prefix caching; the engine stops", one.place)
 
