@@ -148,6 +148,8 @@ ROWS = (
     row("--async-scheduling", "option:async_scheduling", takes="switch", since="0.10.0"),
     row("--mamba-cache-mode", "option:mamba_cache_mode", since="0.15.0"),
     row("--mamba-block-size", "option:mamba_block_size", "int", since="0.11.1"),
+    row("--use-replayssm", "option:use_replayssm", takes="switch", since="0.27.0"),
+    row("--replayssm-buffer-len", "option:replayssm_buffer_len", "int", since="0.27.0"),
     row("--mamba-cache-dtype", "option:mamba_cache_dtype", since="0.10.1"),
     row("--mamba-ssm-cache-dtype", "option:mamba_ssm_cache_dtype", since="0.10.1"),
     row("--attention-backend", "option:attention_backend", since="0.13.0"),

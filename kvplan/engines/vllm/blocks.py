@@ -101,7 +101,8 @@ def _align_hybrid(
     else:
         # the model's one head size, for K and V alike
         per_token = token_bytes([rows["k"], rows["k"] if rows["v"].dtype == rows["k"].dtype else rows["v"]], s.tp)
-    needed = max(*(state_bytes(m.form, m.tensors, s.tp, s.draft_tokens if s.sizes_drafts else 0) for m in states), *beside)
+    drafts = s.draft_tokens if s.sizes_drafts else 0
+    needed = max(*(state_bytes(m.form, m.tensors, s.tp, drafts, s.replayed, s.formats.compute) for m in states), *beside)
     if not needed:
         return block, 0, []
     align = kernel.base

@@ -127,7 +127,9 @@ def whole_prompts(settled: Settled) -> Values:
     """Without chunked prefill a batch that can not hold the longest prompt."""
     s = settings_of(settled)
     tokens, length = s.max_num_batched_tokens, s.max_model_len
-    asked = "max_num_batched_tokens" not in settled.chosen_by and (settled.question.model.lm_head or not s.rules.v1)
+    asked = "max_num_batched_tokens" not in settled.chosen_by and (
+        settled.question.model.lm_head or pools(settled.question.model) or not s.rules.v1
+    )
     return {"tokens": tokens, "length": length} if asked and not s.chunked and tokens < length else None
 
 

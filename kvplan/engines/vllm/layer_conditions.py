@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from kvplan.dtypes import canonical, weight_scheme
 from kvplan.engines.common import conditions as on
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.common.stops import Move, Stop, Values
 from kvplan.engines.vllm.layers import stages
 from kvplan.engines.vllm.model import left
@@ -59,7 +61,19 @@ def packed_rows(settled: Settled) -> Values:
     return None if str(asked).startswith("fp8") and not str(asked).endswith("per_token_head") else {"cache": asked}
 
 
+def sixteen_bits(settled: Settled) -> Values:
+    """Matrices in 8 or fewer bits whose kernels compute in 16, under f32 (get_supported_act_dtypes of quantization/*.py)."""
+    d = settled.question
+    named = next((one for one in weight_formats(d).values() if weight_scheme(one) not in ("plain", "bitsandbytes", "gguf", "unknown")), "")
+    return {"dtype": "float32", "method": named} if named and canonical(d.dtype or d.model.dtype, "dtype") == "f32" else None
+
+
 CHECKS = (
+    Stop(
+        "type and quantisation", "torch.{dtype:w} is not supported for quantization method {method:w}. Supported dtypes:",
+        "the kernels of {method} do not compute in {dtype}", (Move("dtype", "float16"),), "config/vllm.py _get_quantization_config",
+        when=sixteen_bits,
+    ),
     Stop(
         "caches of another stage", "Specified KV sharing target layer for",
         "layers read the cache of an earlier one, which is in another stage", (Move("pp", "1, with a larger tp"),),

@@ -141,7 +141,7 @@ def _members(owners: list[Mixer], blocks: Blocks, s: VllmSettings) -> list[Membe
             known[key] = cache_specs(
                 form, kept, blocks, tp=s.tp, draft_tokens=s.draft_tokens, checkpoints=held, exports=s.exports_states,
                 chunked=s.rules.chunked_spec, pooled=s.pooled, plain_latents=s.plain_latents,
-                rows_apart=s.rows_apart,
+                rows_apart=s.rows_apart, replayed=s.replayed, compute=s.formats.compute,
             )  # fmt: skip
         made += [Member(stage, spec, draft) for spec in known[key]]
     return made

@@ -27,6 +27,8 @@ SINKS = ("GptOss", "MiMoV2")
 #: From this release on a backend says whether it takes ranks that share a sequence's tokens (supports_dcp).
 SHARED_SINCE = "0.29"
 _16, _E4, _E5 = "f16 bf16 f32", "fp8_e4m3", "fp8_e5m2"
+#: Backends that compute in f32 (supported_dtypes).
+_F32 = ("TRITON_ATTN", "FLEX_ATTENTION")
 _PER_HEAD, _TURBO = "int8_per_token_head fp8_per_token_head", "turboquant_k8 turboquant_k4 turboquant_k3"
 
 #: A format of Gaudi's alone, which FlashAttention took for FP8 up to a release.
@@ -120,6 +122,8 @@ def _fits(one: Taker, s: VllmSettings, settled: Settled, kind: str, at: int) -> 
     if one.kind != kind or s.formats.k not in one.formats.split() or not one.least <= at < one.below:
         return False
     if (one.since and not s.since(one.since)) or (one.before and s.since(one.before)):
+        return False
+    if s.formats.compute == "f32" and one.name not in _F32:
         return False
     if d.kv_dtype == GAUDI and (one.name != "FLASH_ATTN" or s.since(GAUDI_SINCE)):
         return False

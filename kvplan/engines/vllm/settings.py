@@ -43,6 +43,7 @@ class VllmSettings(NamedTuple):
     state_mode: Literal["none", "align", "all"]
     state_chunk: int
     sizes_drafts: bool  # the class counts the columns that drafts add to a convolution when the blocks are sized
+    replayed: int  # inputs that ReplaySSM keeps beside the state of a Mamba-2 layer; 0: none
     state_block: int | None  # tokens between two kept states, as asked for
     method: str
     draft_tokens: int

@@ -267,6 +267,7 @@ def _read(
         state_mode=mode,
         state_chunk=options.count("mamba_block_size") or options.count("mamba_chunk_size") or chunk_of(d.model, states),
         sizes_drafts=sizes_drafts(d.model, release),
+        replayed=(options.count("replayssm_buffer_len") or 16) if options.flag("use_replayssm") else 0,
         state_block=options.count("mamba_block_size"),
         method=method,
         draft_tokens=speculation.tokens if speculation else 0,

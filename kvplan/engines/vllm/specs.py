@@ -113,17 +113,21 @@ def recurrence(form: Form) -> Recurrence:
     return RECURRENCES[form]
 
 
-def state_bytes(form: Form, states: Sequence[CacheTensor], tp: int, draft_tokens: int = 0) -> int:
+def state_bytes(form: Form, states: Sequence[CacheTensor], tp: int, draft_tokens: int = 0, replayed: int = 0, compute: str = "bf16") -> int:
     """Bytes of one sequence's states of one layer on one rank.
 
-    Groups of B and C that tp does not divide are extended to one per rank; drafts add their tokens as columns to convolutions.
+    Groups of B and C that tp does not divide are extended to one per rank; drafts add their tokens as columns to convolutions. ReplaySSM
+    keeps x and B of `replayed` tokens in the compute type, and the steps of its heads in f32 (mamba_utils.py append_replayssm_ring).
     """
     made = recurrence(form)
     drafts = draft_tokens if made.drafts_widen else 0
     channels = sum(_heads(t, tp) * t.elems_per_state // t.columns for t in states if t.columns)
     if channels % tp or any(t.heads % tp for t in states if not t.columns):
         raise Refused(f"the states of a {made.name} layer are not divisible by the tensor parallel size {tp}")
-    return sum(_heads(t, tp) * row_bytes(t.dtype, _elems(t, drafts)) for t in states) // tp
+    rows = {t.name: (_heads(t, tp), t.elems_per_state // t.columns) for t in states if t.columns} if replayed and form == "mamba2" else {}
+    (heads, width), (groups, both) = rows.get("conv_x", (0, 0)), rows.get("conv_bc", (0, 0))
+    kept = heads * (row_bytes(compute, width) + row_bytes("f32", 1)) + groups * row_bytes(compute, both // 2)
+    return (sum(_heads(t, tp) * row_bytes(t.dtype, _elems(t, drafts)) for t in states) + replayed * kept) // tp
 
 
 def _heads(t: CacheTensor, tp: int) -> int:
@@ -168,6 +172,8 @@ def cache_specs(
     pooled: Pooled | None = None,
     plain_latents: bool = False,
     rows_apart: bool = False,
+    replayed: int = 0,
+    compute: str = "bf16",
 ) -> list[Spec]:
     """The specs of one mixer, in the order in which vLLM registers them; empty where it keeps nothing."""
     if form == "depthwise-conv" and pooled is not None and pooled.group:
@@ -177,7 +183,7 @@ def cache_specs(
         return [_window_of_inputs(tensors[0], tp)]
     if form in KEPT_STATES:
         made = recurrence(form)
-        n_bytes = state_bytes(form, tensors, tp, draft_tokens)
+        n_bytes = state_bytes(form, tensors, tp, draft_tokens, replayed, compute)
         if 0 < blocks.state_page < n_bytes:
             raise Refused(
                 f"AssertionError: a state of {n_bytes} bytes with what drafts add, for which a page of {blocks.state_page} was made"

@@ -36,6 +36,16 @@ def _uncached(settled: Settled) -> Values:
     return {"block": asked} if asked else None
 
 
+def _replayed(settled: Settled) -> Values:
+    named = settled.question.model.architecture or ""
+    return {"class": named} if settings_of(settled).replayed and not named.startswith(("NemotronH", "KimiK3")) else None
+
+
+def _replayed_drafts(settled: Settled) -> Values:
+    s, named = settings_of(settled), settled.question.model.architecture or ""
+    return {} if s.replayed and s.method != "off" and named.startswith("NemotronH") else None
+
+
 def _drafted(settled: Settled) -> Values:
     """Drafts beside a model with states, of which one class goes with them."""
     s, named = settings_of(settled), settled.question.model.architecture
@@ -52,6 +62,15 @@ CHECKS: tuple[Stop, ...] = (
         "without prefix caching a request has one state, however long it is",
         (Move("option:enable_prefix_caching", "true"), Move("option:mamba_block_size", "none")), "config/vllm.py validate_mamba_block_size",
         since="0.11.1", when=_uncached, numbers="{block} tokens",
+    ),
+    Stop(
+        "ReplaySSM", "--use-replayssm is not supported for architecture '{class:w}'", "its class keeps no inputs beside its states",
+        (Move("option:use_replayssm", "false"),), "config/vllm.py validate_mamba_cached_kernel", since="0.27", when=_replayed,
+    ),
+    Stop(
+        "ReplaySSM and drafts", "Mamba2 ReplaySSM speculative decoding requires --mamba-backend flashinfer",
+        "Triton's kernel replays one token a step", (Move("option:use_replayssm", "false"), Move("speculative", "none")),
+        "config/vllm.py validate_mamba_cached_kernel", since="0.27", when=_replayed_drafts,
     ),
     Stop(
         "drafts beside states", "Mamba with speculative decoding is not supported yet.",

@@ -119,7 +119,6 @@ MORE: dict[tuple[str, str], str] = {
     ("0.22.0", ""): "quantization-config{ use-fp64-gumbel?",
     ("0.24.0", ""): "diffusion-config=-dc{",
     ("0.25.0", ""): "model-class-overrides{",
-    ("0.27.0", ""): "use-replayssm? replayssm-buffer-len#",
     ("0.30.0", ""): "elastic-ep-max-dp-size#",
 }
 
