@@ -58,7 +58,11 @@ def choose_blocks(mixers: Sequence[Mixer], s: VllmSettings) -> Choice:
     block = s.block_size or chosen
     if backend in ("CPU_MLA", "DEEPSEEK_V4"):
         block = kernel.base  # whatever is asked for
-    if s.rules.forces_latent and backend in LATENT_ALONE and not any(block % size == 0 for size in kernel.only):
+    if (
+        s.rules.forces_latent
+        and backend in LATENT_ALONE
+        and not (block in kernel.only or (s.since("0.12") and any(block % size == 0 for size in kernel.only)))
+    ):
         block = kernel.preferred
     lines: list[str] = []
     state_page = 0

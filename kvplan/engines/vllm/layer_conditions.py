@@ -61,6 +61,13 @@ def packed_rows(settled: Settled) -> Values:
     return None if str(asked).startswith("fp8") and not str(asked).endswith("per_token_head") else {"cache": asked}
 
 
+def early_latent_fp8(settled: Settled) -> Values:
+    """The same of releases whose Triton kernels have no FP8 at all."""
+    s, device = settings_of(settled), settled.question.device
+    on_triton = on.latent(settled) and s.rules.v1 and s.latent_backend == "TRITON_MLA" and device is not None and device.vendor == "nvidia"
+    return {} if on_triton and s.formats.k.startswith("fp8") else None
+
+
 def sixteen_bits(settled: Settled) -> Values:
     """Matrices in 8 or fewer bits whose kernels compute in 16, under f32 (get_supported_act_dtypes of quantization/*.py)."""
     d = settled.question
@@ -92,6 +99,11 @@ CHECKS = (
         "the kernels of latent attention that run on this GPU read an FP8 cache from compute capability 8.9 on, and it has {has}",
         (Move("kv_dtype", "auto"), Move("device", "a newer GPU")), "v1/attention/backends/mla/triton_mla.py",
         since="0.26", when=latent_fp8, loading=True,
+    ),
+    Stop(
+        "FP8 latents and Triton", "TritonMLA V1 with FP8 KV cache not yet supported", "Triton's kernels read no FP8 in this release",
+        (Move("kv_dtype", "auto"), Move("device", "a newer GPU")), "v1/attention/backends/mla/triton_mla.py",
+        since="0.8", before="0.12", when=early_latent_fp8, loading=True,
     ),
     Stop(
         "a class that left and ranks", "does not support tensor parallel. See",
