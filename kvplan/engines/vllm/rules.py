@@ -222,7 +222,8 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.17", {"admission_scope": "stage", "groups_of": "projected"}),
     ("0.18", {"even_ratio": 1.5, "forces_latent": False}),
     ("0.19", {"admission": "groups"}),
-    ("0.20", {"bare_promoted": ("sliding_window", "chunked_local_attention"), "memory_fraction": 0.92, "packed": "tuples", "align_from_block": True, "graphs_charged": True,
+    ("0.20", {"bare_promoted": ("sliding_window", "chunked_local_attention"),
+              "memory_fraction": 0.92, "packed": "tuples", "align_from_block": True, "graphs_charged": True,
               "state_each": True}),  # config/compilation.py resolve_cudagraph_mode_and_sizes
     ("0.20.1", {"tokens": "requests", "dcp_tokens": "pages"}),  # v1/core/kv_cache_utils.py _report_kv_cache_config
     ("0.21", {"bare_promoted": ("chunked_local_attention",)}),  # v1/core/kv_cache_utils.py unify_hybrid_kv_cache_specs
