@@ -73,7 +73,7 @@ def choose_blocks(mixers: Sequence[Mixer], s: VllmSettings) -> Choice:
         beside = [lexical_bytes(m.tensors, s.draft_tokens) for m in mixers if m.form == "depthwise-conv" and grouped]
         block, state_page, lines = _align_hybrid(attention, states, block, kernel, s, [0, *beside])
     shared = 0
-    if attention and s.aligns_formats and s.since("0.25"):  # whatever the layers keep: Falcon's are handed no format
+    if attention and s.aligned_format and s.since("0.25"):  # whatever the layers keep: Falcon's are handed no format
         block, shared = _align_formats(block, attention, kernel, s, state_page)
         state_page = shared if state_page and shared else state_page
     keeps_one = s.state_mode == "none"
@@ -147,10 +147,12 @@ def _align_formats(block: int, attention: Mixer, kernel: Backend, s: VllmSetting
     (platforms/interface.py _align_heterogeneous_kv_block_size).
     """
     row = next(t for t in attention.tensors if t.name in ("k", "latent"))
-    asked, whole = s.formats.k, replace(row, dtype=s.formats.compute)
-    bare = attention.skipped if s.since("0.28") else asked.startswith("turboquant")
+    asked, whole = s.aligned_format, replace(row, dtype=s.formats.compute)
+    if asked == s.formats.compute:
+        return block, 0
+    bare = (attention.skipped or asked != s.formats.k) if s.since("0.28") else asked.startswith("turboquant")
     primary, widest = token_bytes([replace(row, dtype="fp8_e4m3" if bare else asked)] * 2, s.tp), token_bytes([whole, whole], s.tp)
-    if widest == primary or (bare and asked == s.formats.compute):
+    if widest == primary:
         return block, 0
     needed, align = max(widest * kernel.base, state_page), max(kernel.base, block)
     block = max(block, align * cdiv(needed, align * primary))

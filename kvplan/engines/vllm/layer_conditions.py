@@ -68,6 +68,14 @@ def early_latent_fp8(settled: Settled) -> Values:
     return {} if on_triton and s.formats.k.startswith("fp8") else None
 
 
+def chunked_ends(settled: Settled) -> Values:
+    """Chunked layers among those that TurboQuant leaves out: they choose its backend all the same, and hand it no format."""
+    s, layers = settings_of(settled), settled.model.layers
+    ends = [layers[n] for n in {0, 1, len(layers) - 2, len(layers) - 1} if 0 <= n < len(layers)]
+    chunked = any(t.keep.kind == "chunk" for layer in ends for cache in layer.caches for t in cache.tensors)
+    return {} if s.skip_ends and chunked and s.platform == "cuda" else None
+
+
 def sixteen_bits(settled: Settled) -> Values:
     """Matrices in 8 or fewer bits whose kernels compute in 16, under f32 (get_supported_act_dtypes of quantization/*.py)."""
     d = settled.question
@@ -104,6 +112,12 @@ CHECKS = (
         "FP8 latents and Triton", "TritonMLA V1 with FP8 KV cache not yet supported", "Triton's kernels read no FP8 in this release",
         (Move("kv_dtype", "auto"), Move("device", "a newer GPU")), "v1/attention/backends/mla/triton_mla.py",
         since="0.8", before="0.12", when=early_latent_fp8, loading=True,
+    ),
+    Stop(
+        "TurboQuant and chunks", "Unknown TurboQuant cache dtype: 'auto'.",
+        "the first and last layers stay in 16 bits, and those that see a chunk have TurboQuant's kernels all the same",
+        (Move("kv_dtype", "fp8 or auto"),), "layers/attention/chunked_local_attention.py; quantization/turboquant/config.py",
+        since="0.20", when=chunked_ends, loading=True,
     ),
     Stop(
         "a class that left and ranks", "does not support tensor parallel. See",

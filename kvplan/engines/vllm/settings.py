@@ -38,7 +38,7 @@ class VllmSettings(NamedTuple):
     formats: CacheFormats
     skip_ends: bool
     skip_layers: frozenset[str]  # layers in the compute type whatever the cache's format, by number, and sliding_window: those with one
-    aligns_formats: bool
+    aligned_format: str  # the cache's, as asked for, where some layers are left out of it; else empty
     hybrid: bool
     state_mode: Literal["none", "align", "all"]
     state_chunk: int

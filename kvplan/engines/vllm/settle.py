@@ -241,6 +241,7 @@ def _read(
     encoder = options.count("max_num_encoder_input_tokens")
     captures, exchange = asked(options, d), kernels_of(options, d, model, release)
     fixed = options.count("deepep_buffer_size_mb", 0)
+    asked_format = cache_formats(d).k
     skip_layers = frozenset((options.text("kv_cache_dtype_skip_layers") or "").replace(",", " ").split())
     copies = (options.count("num_redundant_experts", 0) or 0) if options.flag("enable_eplb") else None
     model_encoder = d.encoder_tokens or d.model.encoder_tokens or batch_tokens
@@ -262,7 +263,7 @@ def _read(
         formats=formats,
         skip_ends=formats.k.startswith("turboquant") and not states,
         skip_layers=skip_layers,
-        aligns_formats=bool(skip_layers) or (cache_formats(d).k.startswith("turboquant") and not states),
+        aligned_format=asked_format if skip_layers or (asked_format.startswith("turboquant") and not states) else "",
         hybrid=rules.hybrid and not disabled,
         state_mode=mode,
         state_chunk=options.count("mamba_block_size") or options.count("mamba_chunk_size") or chunk_of(d.model, states),
