@@ -80,14 +80,15 @@ def sixteen_bits(settled: Settled) -> Values:
     """Matrices in 8 or fewer bits whose kernels compute in 16, under f32 (get_supported_act_dtypes of quantization/*.py)."""
     d = settled.question
     named = next((one for one in weight_formats(d).values() if weight_scheme(one) not in ("plain", "bitsandbytes", "gguf", "unknown")), "")
-    return {"dtype": "float32", "method": named} if named and canonical(d.dtype or d.model.dtype, "dtype") == "f32" else None
+    wide = settings_of(settled).platform == "cuda" and canonical(d.dtype or d.model.dtype, "dtype") == "f32"
+    return {"dtype": "float32", "method": named} if named and wide else None
 
 
 CHECKS = (
     Stop(
         "type and quantisation", "torch.{dtype:w} is not supported for quantization method {method:w}. Supported dtypes:",
         "the kernels of {method} do not compute in {dtype}", (Move("dtype", "float16"),), "config/vllm.py _get_quantization_config",
-        when=sixteen_bits,
+        when=sixteen_bits, loading=True,
     ),
     Stop(
         "caches of another stage", "Specified KV sharing target layer for",
