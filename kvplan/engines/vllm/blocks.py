@@ -24,6 +24,8 @@ from kvplan.units import cdiv, round_up
 LATENT_ALONE: tuple[str, ...] = ("FLASHMLA", "CUTLASS_MLA", "FLASHINFER_MLA")
 #: What FlashInfer's prefill of gated delta nets aligns the states to that it leaves (v1/attention/backends/gdn_attn.py).
 CHECKPOINT_ALIGNMENT = 64
+#: Heads for which FlashInfer's kernels took no blocks of 16 on compute capability 10.x (models/config.py of 0.11.1 to 0.17).
+WIDE = 256
 #: Forms whose rows set the block of a hybrid.
 _ALIGNED: frozenset[Form] = ATTENTION - {"encoder-kv", "compressed"}
 
@@ -114,6 +116,14 @@ def _align_hybrid(
         align = max(kernel.base, block)
     if latent is not None:
         align = max(align, s.rules.mla_hybrid_align)
+    elif (
+        s.blackwell
+        and rows["k"].elems_per_state == WIDE
+        and s.backend in (None, "FLASHINFER")
+        and s.since("0.11.1")
+        and not s.since("0.18")
+    ):
+        align = max(align, 32)
     if s.exports_states:
         align = lcm(align, CHECKPOINT_ALIGNMENT)
     if s.state_mode == "all":

@@ -95,6 +95,7 @@ TAKERS: tuple[Taker, ...] = (
     Taker("TRITON_MLA", "latent", "f16 bf16"),
     Taker("TRITON_MLA", "latent", _E4, since="0.18"),
     Taker("FLASHMLA_SPARSE", "sparse", f"bf16 {_E4} fp8_ds_mla", 90, 110),
+    Taker("FLASH_ATTN_MLA_SPARSE", "sparse", "f16 bf16", 90, 100, since="0.25"),
     Taker("FLASHMLA_SPARSE", "sparse", "nvfp4_ds_mla", 90, 110, since="0.30"),
     Taker("FLASHINFER_MLA_SPARSE", "sparse", f"f16 bf16 {_E4}", 100, 110, since="0.18"),
     Taker("FLASHINFER_MLA_SPARSE_SM120", "sparse", f"{_E4} fp8_ds_mla", 120, 130, since="0.24", shared=False),

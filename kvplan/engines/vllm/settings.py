@@ -49,6 +49,7 @@ class VllmSettings(NamedTuple):
     draft_tokens: int
     backend: str | None
     latent_backend: str
+    blackwell: bool  # compute capability 10.x
     plain_latents: bool  # FP8 rows of sparse latents have no scales beside them
     rows_apart: bool  # blocks are a multiple of such a row apart
     exports_states: bool

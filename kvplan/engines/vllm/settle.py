@@ -273,6 +273,7 @@ def _read(
         method=method,
         draft_tokens=speculation.tokens if speculation else 0,
         backend=plain(options.text("attention_backend")),
+        blackwell=(capability(d) or 0) // 10 == 10,
         latent_backend=_latent_backend(d, release, formats),
         plain_latents=plain_rows(d, release, query_heads(model) // (d.tp or 1)),
         rows_apart=rows_apart(d, release),
