@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kvplan.engines.common.arguments import RELEASE, number
-from kvplan.engines.common.releases import release
+from kvplan.engines.common.releases import release, three_parts
 from kvplan.engines.common.words import Finding, Given, refuse, warn
 from kvplan.engines.vllm.for_v0 import MARK
 from kvplan.engines.vllm.keys import CONNECTORS
@@ -115,9 +115,18 @@ def _transfer(given: Mapping[str, Given], version: str) -> Iterator[Finding]:
         return
     if not one.value.get("kv_role"):
         yield refuse(f"{one.spelled}: {name[:60]} without a kv_role; the engine stops", one.place)
-    elif version and not one.value.get("kv_connector_module_path") and not any(name in names.split() for names in CONNECTORS.values()):
+    elif version and not one.value.get("kv_connector_module_path") and not _brought(name, version):
         message = f"{one.spelled}: {name[:60]} is no connector of vLLM's, and has no kv_connector_module_path; the engine stops"
         yield refuse(message, one.place)
+
+
+def _brought(name: str, version: str) -> bool:
+    """Whether a release has a connector of that name."""
+    asked = three_parts(version)
+    return any(
+        name in names.split() and not (after and asked <= three_parts(after)) and not (before and asked >= three_parts(before))
+        for (after, before), names in CONNECTORS.items()
+    )
 
 
 def _method(given: Mapping[str, Given]) -> str:
