@@ -226,8 +226,10 @@ def lora_rank(settled: Settled) -> Values:
 
 
 def dcp(settled: Settled) -> Values:
-    """The KV heads of a model without latent attention must be fewer than tp, and their copies as many as dcp."""
-    s, heads = settings_of(settled), on.kv_heads(settled.model)
+    """The KV heads of a model without latent attention, an encoder's too, must be fewer than tp, and their copies as many as dcp."""
+    s, model, heads = settings_of(settled), settled.question.model, on.kv_heads(settled.model)
+    if pools(model):
+        heads = {getattr(m, "kv_heads", 0) or getattr(m, "heads", 0) for block in model.blocks.values() for m in block.mixers}
     if s.dcp == 1 or len(heads) != 1:
         return None
     n = min(heads)
