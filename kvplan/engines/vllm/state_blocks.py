@@ -41,6 +41,11 @@ def _replayed(settled: Settled) -> Values:
     return {"class": named} if settings_of(settled).replayed and not named.startswith(("NemotronH", "KimiK3")) else None
 
 
+def _replayed_by_v2(settled: Settled) -> Values:
+    s = settings_of(settled)
+    return {} if s.replayed and s.second_runner and s.method == "off" else None
+
+
 def _replayed_drafts(settled: Settled) -> Values:
     s, named = settings_of(settled), settled.question.model.architecture or ""
     return {} if s.replayed and s.method != "off" and named.startswith("NemotronH") else None
@@ -66,6 +71,12 @@ CHECKS: tuple[Stop, ...] = (
     Stop(
         "ReplaySSM", "--use-replayssm is not supported for architecture '{class:w}'", "its class keeps no inputs beside its states",
         (Move("option:use_replayssm", "false"),), "config/vllm.py validate_mamba_cached_kernel", since="0.27", when=_replayed,
+    ),
+    Stop(
+        "ReplaySSM and the V2 runner", "Triton ReplaySSM requires Model Runner V1; use --mamba-backend flashinfer or Model Runner V1",
+        "the model runs on the V2 model runner, which has no such kernel of Triton's",
+        (Move("option:use_replayssm", "false"), Move("option:v2_model_runner", "false")), "config/vllm.py validate_mamba_cached_kernel",
+        since="0.30", when=_replayed_by_v2,
     ),
     Stop(
         "ReplaySSM and drafts", "Mamba2 ReplaySSM speculative decoding requires --mamba-backend flashinfer",
