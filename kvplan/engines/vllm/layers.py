@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import NamedTuple
 
+from kvplan.dtypes import COMPUTE
 from kvplan.engines.common.releases import release
 from kvplan.engines.vllm.before_v1 import latent_cache
 from kvplan.engines.vllm.settings import VllmSettings
@@ -85,7 +86,7 @@ def _skipped(layer: int, tensors: Sequence[CacheTensor], s: VllmSettings) -> boo
     """
     slides = any(t.keep.kind == "window" for t in tensors) and "sliding_window" in s.skip_layers
     found, latent = slides or str(layer) in s.skip_layers, any(t.name == "latent" for t in tensors)
-    if found and latent and s.since("0.28") and s.formats.k != s.formats.compute:
+    if found and latent and s.since("0.28") and s.formats.k not in COMPUTE:
         raise UnsupportedError("vllm: blocks of latent attention with layers left out of the cache's format are not modelled")
     return found and not latent
 
