@@ -69,6 +69,10 @@ def choose_blocks(mixers: Sequence[Mixer], s: VllmSettings) -> Choice:
     lines: list[str] = []
     state_page = 0
     attention = next((m for m in mixers if m.form in _ALIGNED), None)
+    first = kernel
+    if attention and attention.skipped and attention.form == "latent" and backend == "FLASHMLA" and not s.backend:
+        first = backend_rows("FLASH_ATTN_MLA", s.release)  # Hopper's where the first layer stays in 16 bits
+        block = block if s.block_size or s.since("0.31") else first.preferred  # which alone chooses before
     states = [m for m in mixers if m.is_state]
     if attention and states and s.rules.v1:
         grouped = s.pooled is not None and s.pooled.group
@@ -76,7 +80,7 @@ def choose_blocks(mixers: Sequence[Mixer], s: VllmSettings) -> Choice:
         block, state_page, lines = _align_hybrid(attention, states, block, kernel, s, [0, *beside])
     shared = 0
     if attention and s.aligned_format and s.since("0.25"):  # whatever the layers keep: Falcon's are handed no format
-        block, shared = _align_formats(block, attention, kernel, s, state_page)
+        block, shared = _align_formats(block, attention, first, s, state_page)
         state_page = shared if state_page and shared else state_page
     keeps_one = s.state_mode == "none"
     state_block = s.max_model_len if keeps_one or (attention is None and _whole_state(s)) else block

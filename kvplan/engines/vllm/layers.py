@@ -82,13 +82,13 @@ def mixers(model: Lowered, s: VllmSettings) -> tuple[list[Mixer], tuple[str, ...
 def _skipped(layer: int, tensors: Sequence[CacheTensor], s: VllmSettings) -> bool:
     """Whether the cache's format leaves a layer out (layers/attention/attention.py, from 0.28 on mla_attention.py).
 
-    Raises UnsupportedError for latent attention, whose kernels differ by format and with them the blocks.
+    Raises UnsupportedError for sparse latents, whose kernels differ by format and with them the blocks.
     """
     slides = any(t.keep.kind == "window" for t in tensors) and "sliding_window" in s.skip_layers
-    found, latent = slides or str(layer) in s.skip_layers, any(t.name == "latent" for t in tensors)
-    if found and latent and s.since("0.28") and s.formats.k not in COMPUTE:
-        raise UnsupportedError("vllm: blocks of latent attention with layers left out of the cache's format are not modelled")
-    return found and not latent
+    found, names = slides or str(layer) in s.skip_layers, {t.name for t in tensors}
+    if found and {"latent", "index_k"} <= names and s.since("0.28") and s.formats.k not in COMPUTE:
+        raise UnsupportedError("vllm: blocks of sparse latents with layers left out of the cache's format are not modelled")
+    return found and ("latent" not in names or s.since("0.28"))
 
 
 def _drafts(model: Lowered, s: VllmSettings) -> tuple[list[_Typed], tuple[str, ...]]:
