@@ -10,6 +10,7 @@ from typing import NamedTuple
 from kvplan.dtypes import COMPUTE
 from kvplan.engines.common.releases import release
 from kvplan.engines.vllm.before_v1 import latent_cache
+from kvplan.engines.vllm.option_values import SLIDING
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.specs import KEPT_STATES
 from kvplan.engines.vllm.wordings import Refused
@@ -84,7 +85,7 @@ def _skipped(layer: int, tensors: Sequence[CacheTensor], s: VllmSettings) -> boo
 
     Raises UnsupportedError for sparse latents, whose kernels differ by format and with them the blocks.
     """
-    slides = any(t.keep.kind == "window" for t in tensors) and "sliding_window" in s.skip_layers
+    slides = any(t.keep.kind == "window" for t in tensors) and SLIDING in s.skip_layers
     found, names = slides or str(layer) in s.skip_layers, {t.name for t in tensors}
     if found and {"latent", "index_k"} <= names and s.since("0.28") and s.formats.k not in COMPUTE:
         raise UnsupportedError("vllm: blocks of sparse latents with layers left out of the cache's format are not modelled")

@@ -38,7 +38,7 @@ from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.media import passed
 from kvplan.engines.vllm.model import as_pooled, as_run, as_target, encodes, left, length_served, pools
-from kvplan.engines.vllm.option_values import check_options
+from kvplan.engines.vllm.option_values import check_options, skipped_layers
 from kvplan.engines.vllm.overrides import overridden, unmodelled
 from kvplan.engines.vllm.registered import before_its_class, trust_taken
 from kvplan.engines.vllm.rings import kda_told, pooled
@@ -242,7 +242,7 @@ def _read(
     captures, exchange = asked(options, d), kernels_of(options, d, model, release)
     fixed = options.count("deepep_buffer_size_mb", 0)
     asked_format = cache_formats(d).k
-    skip_layers = frozenset((options.text("kv_cache_dtype_skip_layers") or "").replace(",", " ").split())
+    skip_layers = skipped_layers(options)
     copies = (options.count("num_redundant_experts", 0) or 0) if options.flag("enable_eplb") else None
     model_encoder = d.encoder_tokens or d.model.encoder_tokens or batch_tokens
     return VllmSettings(
