@@ -20,7 +20,7 @@ from kvplan.engines.vllm.backends import backend as backend_rows
 from kvplan.engines.vllm.classes import UNNAMED, WITHOUT_ADAPTERS, WITHOUT_STAGES
 from kvplan.engines.vllm.encoders import in_one_step
 from kvplan.engines.vllm.model import longest_of, pools
-from kvplan.engines.vllm.registered import REGISTRY
+from kvplan.engines.vllm.registered import REGISTRY, before_its_class
 from kvplan.engines.vllm.settings import settings_of
 from kvplan.engines.vllm.settle import WITHOUT_F16
 from kvplan.forms import ATTENTION
@@ -216,7 +216,9 @@ def block_size(settled: Settled) -> Values:
 def generates(settled: Settled) -> Values:
     """An encoder whose embeddings are all that there is, asked to generate (config/model.py ModelConfig, is_generative_model)."""
     model = settled.question.model
-    encoder = pools(model) and (not model.lm_head or model.architecture in REGISTRY.first)
+    version = settled.question.engine_version
+    listed = model.architecture in REGISTRY.first and not before_its_class(model.architecture, version)
+    encoder = pools(model) and (not model.lm_head or listed)
     return {} if encoder and Options(settled.question).text("runner") == "generate" else None
 
 
