@@ -176,7 +176,6 @@ _NOT = """## What is not covered
 |---|---|
 | GPUs | receipts are of CPUs and one H200 ([measured](validation.md)): caches and transformers' classes, no other engine |
 | vLLM's rows | its CPU platform and its planner; a CUDA platform's own choices rest on reading its code and on logs |
-| a config without a maximum length | vLLM assumes 2,048 tokens, kvplan asks for one |
 | MLX-LM, ExLlamaV3 | no rows of their own code here; formulas read from the source, few logs or none |
 | TensorRT-LLM | its rows are of functions that size pools; its dry run, storage and engines of `trtllm-build` were never run |
 | LMDeploy's TurboMind | its rows hold which models it takes and its settings; its pools are C++, read and worked by hand |

@@ -170,6 +170,7 @@ def write(spec: ModelSpec, fact: Fact, id_: str) -> ModelSpec:
     url = source_url(fact.source)
     notes = list(spec.notes)
     if not fact.own:
+        spec = spec.changed(length_unsaid=spec.max_context is None and not (spec.architecture or "").startswith("Mamba"))
         table = re.sub(r"@[0-9a-f]{8,}.*| \(docs corpus copy\)", "", fact.source)
         notes.append(f"from a table, not from the config.json of {fact.hub_id}: {table}; {fact.note}"[:2000])
     if fact.bound:

@@ -24,7 +24,7 @@ def planned(table: Arguments, option: str, row: dict[str, Any], release: str, kv
     asked = {"kv_memory": kv_memory} | {name: one.value for name, one in answer.question.items()}
     options = {name.partition(".")[2]: asked.pop(name) for name in list(asked) if name.startswith("engine_option.")}
     model = find_model(row["model"])
-    if asked.get("kv_dtype") is None and model.kv_dtype and plain:
+    if asked.get("kv_dtype") in (None, "auto") and model.kv_dtype and plain:
         asked["kv_dtype"] = asked.get("dtype", "bf16")
     written = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()}
     try:

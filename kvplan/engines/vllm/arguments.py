@@ -31,11 +31,12 @@ from kvplan.engines.vllm import for_v0, objects
 from kvplan.engines.vllm.bounds import BOUNDS
 from kvplan.engines.vllm.choices import CHOICES
 from kvplan.engines.vllm.classes import OWN_CODE
+from kvplan.engines.vllm.connectors import turns_hybrid_off
 from kvplan.engines.vllm.exclusions import EXCLUSIONS
 from kvplan.engines.vllm.keys import OBJECTS
 from kvplan.engines.vllm.media import LIMITS, MEDIA_IO, PROCESSOR
 from kvplan.engines.vllm.media_said import media_said
-from kvplan.engines.vllm.together import METHODS, NGRAMS, by_value, few_cpu_loras, together
+from kvplan.engines.vllm.together import METHODS, NGRAMS, asked_of, by_value, few_cpu_loras, together
 from kvplan.engines.vllm.unmodelled import EITHER, IRRELEVANT, LESS, MORE
 from kvplan.engines.vllm.variables import EITHER as EITHER_VARIABLES
 from kvplan.engines.vllm.variables import QUIET, TIMES
@@ -54,6 +55,8 @@ RELEASES = (
 KV_FORMATS = {"bf16": "bfloat16", "f16": "float16"}
 
 RUNNER = "option:runner"
+#: Options of words, which are joined by commas.
+WORDS = {"@lora_modules": "lora_target_modules", "@skipped": "kv_cache_dtype_skip_layers"}
 #: --task and --convert values under which the pooling runner serves (config/model.py _get_runner_type).
 POOLED = frozenset({"pooling", "embed", "embedding", "classify", "score", "reward", "pool", "token_embed", "token_classify"})
 
@@ -80,6 +83,7 @@ ROWS = (
     row("--headless", "@headless", takes="flag"),
     row("--dtype", "dtype", "compute"),
     row("--kv-cache-dtype", "kv_dtype", "format", says=KV_FORMATS),
+    row("--kv-cache-dtype-skip-layers", "@skipped", takes="many", since="0.19.0"),
     row("--quantization -q", "@quantization"),
     row("--load-format", "@load"),
     row("--enforce-eager", "enforce_eager", takes="switch"),
@@ -143,6 +147,10 @@ ROWS = (
     row("--enable-prefix-caching", "option:enable_prefix_caching", takes="switch"),
     row("--async-scheduling", "option:async_scheduling", takes="switch", since="0.10.0"),
     row("--mamba-cache-mode", "option:mamba_cache_mode", since="0.15.0"),
+    row("--mamba-block-size", "option:mamba_block_size", "int", since="0.11.1"),
+    row("--use-replayssm", "option:use_replayssm", takes="switch", since="0.27.0"),
+    row("--replayssm-buffer-len", "option:replayssm_buffer_len", "int", since="0.27.0"),
+    row("--mamba-cache-dtype", "option:mamba_cache_dtype", since="0.10.1"),
     row("--mamba-ssm-cache-dtype", "option:mamba_ssm_cache_dtype", since="0.10.1"),
     row("--attention-backend", "option:attention_backend", since="0.13.0"),
     row("--attention-config -ac", "@attention", "json", since="0.13.0"),
@@ -177,7 +185,7 @@ ROWS = (
 
 #: --quantization values that change a checkpoint while it is loaded; all others name what the checkpoint already is.
 ON_LOAD = {"fp8": "fp8", "bitsandbytes": "nf4", "mxfp8": "mxfp8"}
-LONGER = "option:allow_long_max_model_len"
+LONGER, HYBRID = "option:allow_long_max_model_len", "option:disable_hybrid_kv_cache_manager"
 
 
 def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
@@ -205,8 +213,9 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     if (one := given.get("@lora")) and one.value:
         question["lora"] = moved(one, f"{number(given, '@lora_rank', 16)}x{number(given, '@loras')}")
         findings += few_cpu_loras(given)
-        if modules := given.get("@lora_modules"):
-            question["engine_option.lora_target_modules"] = moved(modules, ",".join(modules.value))
+    for name, option in WORDS.items():
+        if (one := given.get(name)) and (name != "@lora_modules" or "lora" in question):
+            question[f"engine_option.{option}"] = moved(one, ",".join(one.value))
     for option in ("max_cpu_loras", "api_server_count"):  # below 1: as not given, and an engine without a server (entrypoints/cli/serve.py)
         if (one := given.get(f"option:{option}")) and one.value <= 0:
             del question[f"engine_option.{option}"]
@@ -222,6 +231,9 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         findings.append(refuse(f"{one.spelled} {one.value:g} is not above 0 and at most 1", one.place))
         del question["memory_fraction"]
     findings += objects.overrides(given, question)
+    hybrid = given[HYBRID].value if HYBRID in given else None
+    if (one := given.get("!kv_transfer")) and turns_hybrid_off(one.value, hybrid, asked_of(given)):
+        question["engine_option.disable_hybrid_kv_cache_manager"] = moved(one, True)
     if one := given.get(LONGER):
         findings.append(allowed(one))
     local, rank = given.get("@local_dp"), given.get("@rank")
@@ -240,12 +252,12 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
 
 
 def _runner(given: Mapping[str, Given], question: dict[str, Given]) -> None:
-    """The pooling runner by whichever of its three names; all others are what a model is served by anyway."""
+    """The runner by whichever of its three names."""
     told = question.pop("engine_option.runner", None)
     if told is None or told.value == "auto":
         told = given.get("@convert")
-    if told and told.value in POOLED:
-        question["engine_option.runner"] = moved(told, "pooling")
+    if told and (told.value in POOLED or told.value == "generate"):
+        question["engine_option.runner"] = told if told.value == "generate" else moved(told, "pooling")
 
 
 def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding]:
@@ -293,9 +305,10 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
         says["@speculative"] = config | ({"model": draft.model} if draft.model else {})
     if lora := read_lora(asked.get("lora")):
         says |= {"@lora": True, "@lora_rank": lora.rank, "@loras": lora.adapters}
-        if modules := asked.get("option:lora_target_modules"):
-            says["@lora_modules"] = str(modules).strip("[]() ").split(",")
-            said.add("option:lora_target_modules")
+    for name, option in WORDS.items():
+        if (text := asked.get(f"option:{option}")) and (name != "@lora_modules" or "lora" in asked):
+            says[name] = str(text).strip("[]() ").split(",")
+            said.add(f"option:{option}")
     if asked.get("multimodal") == "off":
         says["@limit_mm"] = {"image": 0, "video": 0, "audio": 0}
     for key, option, read in (("@limit_mm", LIMITS, limits), ("@processor", PROCESSOR, structure), ("@media_io", MEDIA_IO, structure)):

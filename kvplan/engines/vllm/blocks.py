@@ -7,10 +7,10 @@ vLLM 0.33 `vllm/platforms/interface.py` (update_block_size_for_backend, _align_h
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import lcm
 from typing import NamedTuple
 
-from kvplan.dtypes import row_bytes
 from kvplan.engines.vllm.backends import BACKENDS, Backend
 from kvplan.engines.vllm.backends import backend as backend_rows
 from kvplan.engines.vllm.layers import Mixer
@@ -24,6 +24,8 @@ from kvplan.units import cdiv, round_up
 LATENT_ALONE: tuple[str, ...] = ("FLASHMLA", "CUTLASS_MLA", "FLASHINFER_MLA")
 #: What FlashInfer's prefill of gated delta nets aligns the states to that it leaves (v1/attention/backends/gdn_attn.py).
 CHECKPOINT_ALIGNMENT = 64
+#: Heads for which FlashInfer's kernels took no blocks of 16 on compute capability 10.x (models/config.py of 0.11.1 to 0.17).
+WIDE = 256
 #: Forms whose rows set the block of a hybrid.
 _ALIGNED: frozenset[Form] = ATTENTION - {"encoder-kv", "compressed"}
 
@@ -58,22 +60,35 @@ def choose_blocks(mixers: Sequence[Mixer], s: VllmSettings) -> Choice:
     block = s.block_size or chosen
     if backend in ("CPU_MLA", "DEEPSEEK_V4"):
         block = kernel.base  # whatever is asked for
-    if s.rules.forces_latent and backend in LATENT_ALONE and not any(block % size == 0 for size in kernel.only):
+    if (
+        s.rules.forces_latent
+        and backend in LATENT_ALONE
+        and not (block in kernel.only or (s.since("0.12") and any(block % size == 0 for size in kernel.only)))
+    ):
         block = kernel.preferred
     lines: list[str] = []
     state_page = 0
     attention = next((m for m in mixers if m.form in _ALIGNED), None)
+    first = kernel
+    if attention and attention.skipped and attention.form == "latent" and backend == "FLASHMLA" and not s.backend:
+        first = backend_rows("FLASH_ATTN_MLA", s.release)  # Hopper's where the first layer stays in 16 bits
+        block = block if s.block_size or s.since("0.31") else first.preferred  # which alone chooses before
     states = [m for m in mixers if m.is_state]
     if attention and states and s.rules.v1:
         grouped = s.pooled is not None and s.pooled.group
         beside = [lexical_bytes(m.tensors, s.draft_tokens) for m in mixers if m.form == "depthwise-conv" and grouped]
         block, state_page, lines = _align_hybrid(attention, states, block, kernel, s, [0, *beside])
-    elif s.aligns_formats and s.since("0.25"):  # whatever the layers keep: Falcon's are handed no format
-        block = _align_formats(block, s)
+    shared = 0
+    if attention and s.aligned_format and s.since("0.25"):  # whatever the layers keep: Falcon's are handed no format
+        block, shared = _align_formats(block, attention, first, s, state_page)
+        state_page = shared if state_page and shared else state_page
     keeps_one = s.state_mode == "none"
     state_block = s.max_model_len if keeps_one or (attention is None and _whole_state(s)) else block
+    if attention is None and s.state_block and not keeps_one:
+        state_block = s.state_block
     starts = {"primary": block, "smallest": kernel.within(0), "kernel": kernel.within(block)}
-    return Choice(Blocks(block, starts[s.rules.window_block], state_block, state_page), tuple(lines))
+    fits = (kernel if kernel.only or s.rules.window_block == "kernel" else kernel._replace(only=(kernel.base,))) if shared else None
+    return Choice(Blocks(block, starts[s.rules.window_block], state_block, state_page, shared, fits), tuple(lines))
 
 
 def _whole_state(s: VllmSettings) -> bool:
@@ -96,7 +111,8 @@ def _align_hybrid(
     else:
         # the model's one head size, for K and V alike
         per_token = token_bytes([rows["k"], rows["k"] if rows["v"].dtype == rows["k"].dtype else rows["v"]], s.tp)
-    needed = max(*(state_bytes(m.form, m.tensors, s.tp, s.draft_tokens) for m in states), *beside)
+    drafts = s.draft_tokens if s.sizes_drafts else 0
+    needed = max(*(state_bytes(m.form, m.tensors, s.tp, drafts, s.replayed, s.formats.compute) for m in states), *beside)
     if not needed:
         return block, 0, []
     align = kernel.base
@@ -104,6 +120,14 @@ def _align_hybrid(
         align = max(kernel.base, block)
     if latent is not None:
         align = max(align, s.rules.mla_hybrid_align)
+    elif (
+        s.blackwell
+        and rows["k"].elems_per_state == WIDE
+        and s.backend in (None, "FLASHINFER")
+        and s.since("0.11.1")
+        and not s.since("0.18")
+    ):
+        align = max(align, 32)
     if s.exports_states:
         align = lcm(align, CHECKPOINT_ALIGNMENT)
     if s.state_mode == "all":
@@ -129,11 +153,21 @@ def _kernels_agree(rows: dict[str, CacheTensor], kernel: Backend, s: VllmSetting
     return lcm(kernel.base, pool * s.pooled.key_page) if pool and s.pooled is not None else kernel.base
 
 
-def _align_formats(block: int, s: VllmSettings) -> int:
+def _align_formats(block: int, attention: Mixer, kernel: Backend, s: VllmSettings, state_page: int) -> tuple[int, int]:
     """Layers left out of a cache format share the pool: a primary page must cover one of theirs at the smallest kernel block.
 
-    A page of packed rows is taken for a byte an element: the first layer's backend is asked, which is one of those left out
-    (platforms/interface.py _align_heterogeneous_kv_block_size). So heads and their size do not matter.
+    The block, and the page that windows and states are then padded to; 0 where pages agree. From 0.28 on the backend of the first layer
+    says how a row is packed, which is a byte an element where that layer is left out, as TurboQuant's always is before
+    (platforms/interface.py _align_heterogeneous_kv_block_size).
     """
-    smallest = backend_rows("TURBOQUANT", s.release).base
-    return max(block, round_up(row_bytes(s.formats.compute, 1) * smallest, max(smallest, block)))
+    row = next(t for t in attention.tensors if t.name in ("k", "latent"))
+    asked, whole = s.aligned_format, replace(row, dtype=s.formats.compute)
+    if asked == s.formats.compute:
+        return block, 0
+    bare = (attention.skipped or asked != s.formats.k) if s.since("0.28") else asked.startswith("turboquant")
+    primary, widest = token_bytes([replace(row, dtype="fp8_e4m3" if bare else asked)] * 2, s.tp), token_bytes([whole, whole], s.tp)
+    if widest == primary:
+        return block, 0
+    needed, align = max(widest * kernel.base, state_page), max(kernel.base, block)
+    block = max(block, align * cdiv(needed, align * primary))
+    return block, block * primary

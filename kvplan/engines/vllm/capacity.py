@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kvplan.engines.vllm.backends import DEFAULT_BLOCK
 from kvplan.engines.vllm.groups import KVGroup, Member, block_bytes, form_groups
 from kvplan.engines.vllm.settings import VllmSettings
-from kvplan.engines.vllm.specs import Load, pages
+from kvplan.engines.vllm.specs import Load, Spec, pages
 from kvplan.engines.vllm.wordings import Refused, gib, no_memory, too_long
 from kvplan.tensors import Curve, total
 from kvplan.units import cdiv, longest
@@ -62,6 +62,11 @@ def load_of(s: VllmSettings) -> Load:
     return Load(s.in_flight_tokens, s.encoder_tokens, s.dcp, states, drafts)
 
 
+def _merged(group: KVGroup) -> Spec:
+    """The spec of a group: layers that were made to keep everything hand on their window (kv_cache_interface.py merge)."""
+    return group.members[0].spec._replace(local=max(m.spec.local for m in group.members))
+
+
 def make_tables(members: Sequence[Member], s: VllmSettings) -> Tables:
     """The block tables of a replica. Refused where the layers can not be grouped."""
     groups = form_groups(members, s.rules, s.hybrid)
@@ -71,7 +76,7 @@ def make_tables(members: Sequence[Member], s: VllmSettings) -> Tables:
     alone: list[list[KVGroup]] = []
     if s.rules.groups_of == "stage" and s.pp > 1:
         alone = [form_groups([m for m in members if m.stage == stage], s.rules, s.hybrid) for stage in range(s.pp)]
-        tables = [sorted(group.members[0].spec for group in own) for own in alone]
+        tables = [sorted(_merged(group) for group in own) for own in alone]
         if any(a != b for other in tables[1:] for a, b in zip(tables[0], other, strict=False)):
             raise Refused("the KV cache groups of the pipeline stages differ")
         costs = tuple(block_bytes(own, s.rules) for own in alone)

@@ -20,6 +20,7 @@ from kvplan.engines.vllm.backends import backend as backend_rows
 from kvplan.engines.vllm.classes import UNNAMED, WITHOUT_ADAPTERS, WITHOUT_STAGES
 from kvplan.engines.vllm.encoders import in_one_step
 from kvplan.engines.vllm.model import longest_of, pools
+from kvplan.engines.vllm.registered import REGISTRY, before_its_class
 from kvplan.engines.vllm.settings import settings_of
 from kvplan.engines.vllm.settle import WITHOUT_F16
 from kvplan.forms import ATTENTION
@@ -126,7 +127,9 @@ def whole_prompts(settled: Settled) -> Values:
     """Without chunked prefill a batch that can not hold the longest prompt."""
     s = settings_of(settled)
     tokens, length = s.max_num_batched_tokens, s.max_model_len
-    asked = "max_num_batched_tokens" not in settled.chosen_by and (settled.question.model.lm_head or not s.rules.v1)
+    asked = "max_num_batched_tokens" not in settled.chosen_by and (
+        settled.question.model.lm_head or pools(settled.question.model) or not s.rules.v1
+    )
     return {"tokens": tokens, "length": length} if asked and not s.chunked and tokens < length else None
 
 
@@ -212,7 +215,10 @@ def block_size(settled: Settled) -> Values:
 
 def generates(settled: Settled) -> Values:
     """An encoder whose embeddings are all that there is, asked to generate (config/model.py ModelConfig, is_generative_model)."""
-    encoder = pools(settled.question.model) and not settled.question.model.lm_head
+    model = settled.question.model
+    version = settled.question.engine_version
+    listed = model.architecture in REGISTRY.first and not before_its_class(model.architecture, version)
+    encoder = pools(model) and (not model.lm_head or listed)
     return {} if encoder and Options(settled.question).text("runner") == "generate" else None
 
 
@@ -222,8 +228,10 @@ def lora_rank(settled: Settled) -> Values:
 
 
 def dcp(settled: Settled) -> Values:
-    """The KV heads of a model without latent attention must be fewer than tp, and their copies as many as dcp."""
-    s, heads = settings_of(settled), on.kv_heads(settled.model)
+    """The KV heads of a model without latent attention, an encoder's too, must be fewer than tp, and their copies as many as dcp."""
+    s, model, heads = settings_of(settled), settled.question.model, on.kv_heads(settled.model)
+    if pools(model):
+        heads = {getattr(m, "kv_heads", 0) or getattr(m, "heads", 0) for block in model.blocks.values() for m in block.mixers}
     if s.dcp == 1 or len(heads) != 1:
         return None
     n = min(heads)

@@ -35,6 +35,10 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "--enable-return-routed-experts is incompatible with KV connectors (PD disaggregation, KV cache offload)", "0.22", "0.31",
     ),
     Exclusion(
+        "enable_mamba_cache_stochastic_rounding=True", "mamba_ssm_cache_dtype=float16",
+        "Stochastic rounding for Mamba cache requires the SSM cache to be float16", "0.20",
+    ),
+    Exclusion(
         "return_sampling_mask=True", "logprobs_mode=processed_logprobs",
         "sampling distribution replay requires logprobs_mode='processed_logprobs'", "0.28",
     ),

@@ -134,10 +134,6 @@ KNOWN: tuple[Stop, ...] = (
         (FEWER, Move("device", "a newer GPU")), "model_executor/kernels/linear choose_mp_linear_kernel", since="0.6.6",
     ),
     Stop(
-        "type and quantisation", "torch.{dtype:w} is not supported for quantization method {method:w}. Supported dtypes:",
-        "the kernels of {method} do not compute in {dtype}", (Move("dtype", "float16"),), "config/vllm.py _get_quantization_config",
-    ),
-    Stop(
         "two quantisations",
         "Quantization method specified in the model config ({own:w}) does not match the quantization method specified in the "
         "`quantization` argument ({asked:w})",

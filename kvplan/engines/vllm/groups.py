@@ -16,6 +16,8 @@ from kvplan.engines.vllm.wordings import Refused
 from kvplan.tensors import Curve
 from kvplan.units import cdiv, round_up
 
+#: How the names of formats end that have scales beside them.
+SCALED = ("_per_token_head", "nvfp4")
 #: Kinds that keep part of the past, and what their size is called.
 LOCAL: dict[str, str] = {"sliding_window": "window", "chunked_local_attention": "chunk"}
 
@@ -118,7 +120,7 @@ def _promote(members: Sequence[Member], rules: VllmRules) -> list[Member]:
     blocks = {spec.block for spec in specs if spec.kind in FULL}
     if blocks and any(spec.kind in LOCAL for spec in specs):
         block = next(iter(blocks)) if rules.refits_local and len(blocks) == 1 else None
-        members = [m._replace(spec=_promoted(m.spec, block)) for m in members]
+        members = [m._replace(spec=_promoted(m.spec, block, rules)) for m in members]
     specs = list(dict.fromkeys(m.spec for m in members))
     if not (_one_spec(specs) or _one_type(specs, rules)):
         raise Refused("Hybrid KV cache manager is disabled but failed to convert the KV cache specs to one unified type.")
@@ -130,10 +132,15 @@ def _whole(spec: Spec) -> Spec:
     return spec._replace(kind="full_attention", span=0) if spec.kind == "cross_attention" else spec
 
 
-def _promoted(spec: Spec, block: int | None) -> Spec:
+def _promoted(spec: Spec, block: int | None, rules: VllmRules) -> Spec:
     if spec.kind not in LOCAL:
         return spec
-    return spec._replace(kind="full_attention", span=0, block=block or spec.block, local=f"{LOCAL[spec.kind]} {spec.span}")
+    n_bytes = spec.state_bytes
+    if spec.kind in rules.bare_promoted and any(str(one).endswith(SCALED) for one in spec.shape):
+        heads, k, v = (int(one) for one in spec.shape[:3])
+        n_bytes = heads * (k + v)  # the elements are taken for bytes
+    local = f"{LOCAL[spec.kind]} {spec.span}"
+    return spec._replace(kind="full_attention", span=0, block=block or spec.block, local=local, state_bytes=n_bytes)
 
 
 def _full_allocation(members: Sequence[Member], rules: VllmRules) -> list[KVGroup] | None:

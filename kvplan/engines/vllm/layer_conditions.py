@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from kvplan.dtypes import canonical, weight_scheme
 from kvplan.engines.common import conditions as on
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.common.stops import Move, Stop, Values
 from kvplan.engines.vllm.layers import stages
 from kvplan.engines.vllm.model import left
@@ -59,7 +61,35 @@ def packed_rows(settled: Settled) -> Values:
     return None if str(asked).startswith("fp8") and not str(asked).endswith("per_token_head") else {"cache": asked}
 
 
+def early_latent_fp8(settled: Settled) -> Values:
+    """The same of releases whose Triton kernels have no FP8 at all."""
+    s, device = settings_of(settled), settled.question.device
+    on_triton = on.latent(settled) and s.rules.v1 and s.latent_backend == "TRITON_MLA" and device is not None and device.vendor == "nvidia"
+    return {} if on_triton and s.formats.k.startswith("fp8") else None
+
+
+def chunked_ends(settled: Settled) -> Values:
+    """Chunked layers among those that TurboQuant leaves out: they choose its backend all the same, and hand it no format."""
+    s, layers = settings_of(settled), settled.model.layers
+    ends = [layers[n] for n in {0, 1, len(layers) - 2, len(layers) - 1} if 0 <= n < len(layers)]
+    chunked = any(t.keep.kind == "chunk" for layer in ends for cache in layer.caches for t in cache.tensors)
+    return {} if s.skip_ends and chunked and s.platform == "cuda" else None
+
+
+def sixteen_bits(settled: Settled) -> Values:
+    """Matrices in 8 or fewer bits whose kernels compute in 16, under f32 (get_supported_act_dtypes of quantization/*.py)."""
+    d = settled.question
+    named = next((one for one in weight_formats(d).values() if weight_scheme(one) not in ("plain", "bitsandbytes", "gguf", "unknown")), "")
+    wide = settings_of(settled).platform == "cuda" and canonical(d.dtype or d.model.dtype, "dtype") == "f32"
+    return {"dtype": "float32", "method": named} if named and wide else None
+
+
 CHECKS = (
+    Stop(
+        "type and quantisation", "torch.{dtype:w} is not supported for quantization method {method:w}. Supported dtypes:",
+        "the kernels of {method} do not compute in {dtype}", (Move("dtype", "float16"),), "config/vllm.py _get_quantization_config",
+        when=sixteen_bits, loading=True,
+    ),
     Stop(
         "caches of another stage", "Specified KV sharing target layer for",
         "layers read the cache of an earlier one, which is in another stage", (Move("pp", "1, with a larger tp"),),
@@ -78,6 +108,17 @@ CHECKS = (
         "the kernels of latent attention that run on this GPU read an FP8 cache from compute capability 8.9 on, and it has {has}",
         (Move("kv_dtype", "auto"), Move("device", "a newer GPU")), "v1/attention/backends/mla/triton_mla.py",
         since="0.26", when=latent_fp8, loading=True,
+    ),
+    Stop(
+        "FP8 latents and Triton", "TritonMLA V1 with FP8 KV cache not yet supported", "Triton's kernels read no FP8 in this release",
+        (Move("kv_dtype", "auto"), Move("device", "a newer GPU")), "v1/attention/backends/mla/triton_mla.py",
+        since="0.8", before="0.12", when=early_latent_fp8, loading=True,
+    ),
+    Stop(
+        "TurboQuant and chunks", "Unknown TurboQuant cache dtype: 'auto'.",
+        "the first and last layers stay in 16 bits, and those that see a chunk have TurboQuant's kernels all the same",
+        (Move("kv_dtype", "fp8 or auto"),), "layers/attention/chunked_local_attention.py; quantization/turboquant/config.py",
+        since="0.20", when=chunked_ends, loading=True,
     ),
     Stop(
         "a class that left and ranks", "does not support tensor parallel. See",

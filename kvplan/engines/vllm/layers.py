@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import NamedTuple
 
+from kvplan.dtypes import COMPUTE
 from kvplan.engines.common.releases import release
 from kvplan.engines.vllm.before_v1 import latent_cache
+from kvplan.engines.vllm.option_values import SLIDING
 from kvplan.engines.vllm.settings import VllmSettings
-from kvplan.engines.vllm.specs import KEPT_STATES, unquantised
+from kvplan.engines.vllm.specs import KEPT_STATES
 from kvplan.engines.vllm.wordings import Refused
 from kvplan.errors import UnsupportedError
 from kvplan.forms import Form
@@ -24,12 +27,13 @@ _Typed = tuple[Form, tuple[CacheTensor, ...]]
 
 
 class Mixer(NamedTuple):
-    """One mixer of one layer: its pipeline stage and its cache. `draft`: of the drafter."""
+    """One mixer of one layer: its pipeline stage and its cache. `draft`: of the drafter; `skipped`: the cache's format leaves it out."""
 
     stage: int
     form: Form
     tensors: tuple[CacheTensor, ...]
     draft: bool = False
+    skipped: bool = False
 
     @property
     def is_state(self) -> bool:
@@ -68,12 +72,24 @@ def mixers(model: Lowered, s: VllmSettings) -> tuple[list[Mixer], tuple[str, ...
     known = {id(layer): _typed(layer, s, keys) for layer in distinct(model.layers)}
     for stage, layers in enumerate(stages(model, s)):
         for i in layers:
-            found += [Mixer(stage, *typed) for typed in known[id(model.layers[i])]]
+            found += [Mixer(stage, *typed, skipped=_skipped(i, typed[1], s)) for typed in known[id(model.layers[i])]]
     if s.skip_ends:  # TurboQuant leaves the first and last two attention layers of a dense model in the compute type
         for i in {0, 1, len(found) - 2, len(found) - 1} & set(range(len(found))):
-            found[i] = found[i]._replace(tensors=tuple(unquantised(found[i].tensors, s.formats.compute)))
+            found[i] = found[i]._replace(skipped=True)
     drafts, notes = _drafts(model, s)
     return found + [Mixer(s.pp - 1, *typed, draft=True) for typed in drafts], notes
+
+
+def _skipped(layer: int, tensors: Sequence[CacheTensor], s: VllmSettings) -> bool:
+    """Whether the cache's format leaves a layer out (layers/attention/attention.py, from 0.28 on mla_attention.py).
+
+    Raises UnsupportedError for sparse latents, whose kernels differ by format and with them the blocks.
+    """
+    slides = any(t.keep.kind == "window" for t in tensors) and SLIDING in s.skip_layers
+    found, names = slides or str(layer) in s.skip_layers, {t.name for t in tensors}
+    if found and {"latent", "index_k"} <= names and s.since("0.28") and s.formats.k not in COMPUTE:
+        raise UnsupportedError("vllm: blocks of sparse latents with layers left out of the cache's format are not modelled")
+    return found and ("latent" not in names or s.since("0.28"))
 
 
 def _drafts(model: Lowered, s: VllmSettings) -> tuple[list[_Typed], tuple[str, ...]]:

@@ -26,6 +26,8 @@ LEFT: dict[str, str] = {"MllamaForConditionalGeneration": "0.11"}
 SLIDES_ALIKE = ("0.10.2", "0.27")
 #: Tokens of the largest item that Gemma 4's processor makes: 32 frames of 78 (models/gemma4_mm.py).
 LARGEST_ITEM: dict[str, int] = {"Gemma4ForConditionalGeneration": 2496}
+#: What a model whose config states no maximum length is served with (config/model.py _get_and_verify_max_len, of every release).
+NO_LENGTH = 2048
 
 
 def longest_of(model: ModelSpec, rules: VllmRules) -> int | None:
@@ -34,8 +36,9 @@ def longest_of(model: ModelSpec, rules: VllmRules) -> int | None:
 
 
 def length_served(model: ModelSpec, rules: VllmRules) -> int | None:
-    """max_model_len where it is not chosen."""
-    return model.original_context if model.original_context and rules.serves_original else longest_of(model, rules)
+    """max_model_len where it is not chosen; None where nobody read whether the config states one."""
+    stated = model.original_context if model.original_context and rules.serves_original else longest_of(model, rules)
+    return stated or (NO_LENGTH if model.architecture and not model.length_unsaid else None)
 
 
 def as_pooled(d: Deployment, options: Options, release: str) -> Deployment:
@@ -91,10 +94,10 @@ def as_run(cache: Cache, model: ModelSpec, release: str, slides: bool = True) ->
     A window that the config states goes to every layer that is given none of its own (CacheConfig.sliding_window), also of a class that
     masks by none; latent attention has no windows. `slides` False: layers that have one keep everything.
     """
-    if cache.form == "kv" and not slides:
-        return replace(cache, tensors=tuple(replace(t, keep=ALL) if t.keep.kind == "window" else t for t in cache.tensors))
     if cache.form == "kv" and encodes(model, release):
         return without(cache)
+    if cache.form == "kv" and not slides:
+        return replace(cache, tensors=tuple(replace(t, keep=ALL) if t.keep.kind == "window" else t for t in cache.tensors))
     if cache.form == "encoder-kv" and left(model, release):
         return replace(cache, form="kv", tensors=tuple(replace(t, keep=ALL) for t in cache.tensors))
     window = model.cache_window or (model.unused_window if _slides_alike(model, release) else None)

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from kvplan.engines.common.options import Options
+from kvplan.errors import SpecError
 
+SLIDING = "sliding_window"
 FLAGS = (
     "compiled", "estimate_graphs", "use_flashinfer_sampler", "disable_custom_all_reduce",
     "disable_chunked_mm_input", "trust_remote_code",
 )  # fmt: skip
+COUNTS = ("api_server_count", "flashinfer_workspace", "max_cpu_loras", "prefill_context_parallel_size", "replayssm_buffer_len")
+
+
+def skipped_layers(options: Options) -> frozenset[str]:
+    """The layers that a cache's format leaves out: numbers, and `sliding_window`. Raises SpecError for another word."""
+    found = frozenset((options.text("kv_cache_dtype_skip_layers") or "").replace(",", " ").split())
+    if other := sorted(word for word in found if not word.isdecimal() and word != SLIDING):
+        raise SpecError("engine_option", [("kv_cache_dtype_skip_layers", f"{other[0][:60]!r} is neither a number nor {SLIDING}")])
+    return found
 
 
 def check_options(options: Options) -> None:
@@ -16,7 +27,7 @@ def check_options(options: Options) -> None:
     options.driver()
     for key in FLAGS:
         options.flag(key)
-    for key in ("api_server_count", "flashinfer_workspace", "max_cpu_loras", "prefill_context_parallel_size"):
+    for key in COUNTS:
         options.count(key)
     if not (options.text("max_logprobs") or "").startswith("-"):  # any number; from 0.25 on no less than -1 (bounds.py)
         options.count("max_logprobs", 0)

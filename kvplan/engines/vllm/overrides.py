@@ -31,6 +31,12 @@ HARMLESS = frozenset({
     "hidden_act", "router_aux_loss_coef", "auto_map", "_name_or_path", "sep_token_id", "attention_bias_scale", "logits_scaling",
     "norm_topk_prob", "num_nextn_predict_layers", "n_predict", "final_logit_softcapping", "attn_logit_softcapping",
 })  # fmt: skip
+#: Other names of the maximum length, beside max_position_embeddings (model_arch_config_convertor.py derive_max_model_len_and_key).
+LENGTHS = frozenset(
+    {"n_positions", "max_seq_len", "seq_length", "max_target_positions", "max_sequence_length", "max_seq_length", "seq_len"}
+)
+#: Classes whose published lengths are what YaRN makes of a shorter one.
+YARN = ("DeepseekV2", "DeepseekV3", "KimiK25", "GptOss")
 #: Kinds of RoPE that leave the length as it is; others multiply it by their factor.
 UNSCALED = frozenset({"default", "llama3", "su", "longrope", "mrope", "deepseek_yarn", "deepseek_llama_scaling", "proportional"})
 #: `rope_scaling` is not read with transformers 4 once the release reads rope_parameters; from 0.19.1 on there is transformers 5.
@@ -96,8 +102,14 @@ def _one(model: ModelSpec, key: str, value: Any, rules: VllmRules, version: str 
     """The model with one key replaced: itself where that changes nothing; None where that is not modelled."""
     whole = value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
     if key == "max_position_embeddings" and whole:
-        yarn = model.stated_context and rules.stretches_yarn  # its length is the factor's, whatever the config counts
+        yarn = (
+            model.stated_context or (model.architecture or "").startswith(YARN)
+        ) and rules.stretches_yarn  # its length is the factor's, whatever the config counts
         return model if yarn else model.changed(max_context=whole, stated_context=None)
+    if key in LENGTHS and whole:  # the least of all that are there, but for a length that YaRN counts from its own
+        yarn = (model.stated_context or (model.architecture or "").startswith(YARN)) and rules.stretches_yarn
+        own = model.stated_context or model.max_context
+        return model if yarn or (own and own <= whole) else model.changed(max_context=whole, stated_context=None)
     if key == "model_max_length" and whole:
         return model.changed(max_context=whole, stated_context=None, original_context=None)
     if key in ("rope_scaling", "rope_parameters") and isinstance(value, dict):

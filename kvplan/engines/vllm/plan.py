@@ -32,7 +32,7 @@ from kvplan.engines.vllm.risks import risks
 from kvplan.engines.vllm.rules import KV_FORMATS
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.settle import settle
-from kvplan.engines.vllm.specs import Blocks, Spec, cache_specs
+from kvplan.engines.vllm.specs import Blocks, Spec, cache_specs, unquantised
 from kvplan.engines.vllm.tiers import tiers, unsized
 from kvplan.engines.vllm.wordings import Refused
 from kvplan.forms import Form
@@ -133,14 +133,15 @@ def _outcome(settled: Settled, tables: Tables | None, choice: Choice, budgets: l
 
 def _members(owners: list[Mixer], blocks: Blocks, s: VllmSettings) -> list[Member]:
     held = s.rules.checkpoints and s.state_mode == "align"
-    made, known = [], dict[tuple[Form, int], list[Spec]]()
-    for stage, form, tensors, draft in owners:
-        key = (form, id(tensors))
+    made, known = [], dict[tuple[Form, int, bool], list[Spec]]()
+    for stage, form, tensors, draft, skipped in owners:
+        key = (form, id(tensors), skipped)
         if key not in known:
+            kept = unquantised(tensors, s.formats.compute) if skipped else tensors
             known[key] = cache_specs(
-                form, tensors, blocks, tp=s.tp, draft_tokens=s.draft_tokens, checkpoints=held, exports=s.exports_states,
+                form, kept, blocks, tp=s.tp, draft_tokens=s.draft_tokens, checkpoints=held, exports=s.exports_states,
                 chunked=s.rules.chunked_spec, pooled=s.pooled, plain_latents=s.plain_latents,
-                rows_apart=s.rows_apart,
+                rows_apart=s.rows_apart, replayed=s.replayed, compute=s.formats.compute,
             )  # fmt: skip
         made += [Member(stage, spec, draft) for spec in known[key]]
     return made

@@ -30,6 +30,7 @@ REMOVED: dict[str, tuple[str, str]] = {
     "Phi4FlashForCausalLM": ("0.10.2", "0.11"),
     "JAISLMHeadModel": ("0.22.0", "0.23"),
     "InternLM2VEForCausalLM": ("0.23.0", "0.24"),
+    "BambaForCausalLM": ("0.23.0", "0.24"),  # transformers has it, without an attention that vLLM could take
     "QWenLMHeadModel": ("0.23.0", "0.24"),
     "QwenVLForConditionalGeneration": ("0.23.0", "0.24"),
     "InternLMForCausalLM": ("0.23.0", "0.24"),
@@ -59,6 +60,13 @@ REMOVED: dict[str, tuple[str, str]] = {
 
 
 REGISTRY = Registry(FIRST, VERSIONS)
+#: Encoders that transformers' code runs before vLLM has a class of its own, from the first release that was read whose requirements take
+#: transformers 5 (0.20.2; 0.17.1 is below it; models/transformers/base.py check_version).
+RUN_BEFORE: dict[str, str] = {"BertForMaskedLM": "0.20"}
+
+
+def _runs_before(named: str, version: str | None) -> bool:
+    return named in RUN_BEFORE and in_force(RUN_BEFORE[named], "", version)
 
 
 def gone(settled: Settled) -> Values:
@@ -72,7 +80,7 @@ def not_yet(settled: Settled) -> Values:
     """The class came with a release of some minors later."""
     named, release = settled.question.model.architecture or "", settled.question.engine_version
     first = REGISTRY.first.get(named)
-    if first is None or release is None:
+    if first is None or release is None or _runs_before(named, release):
         return None
     (major, minor, _), (now, asked, _) = three_parts(first), three_parts(release)
     by = EARLIER if minor >= QUICKER else EARLIER_ONCE
@@ -84,6 +92,8 @@ def before_its_class(named: str | None, version: str | None) -> tuple[str, ...]:
     first = REGISTRY.first.get(named or "")
     if first is None or not version or three_parts(version) >= three_parts(first):
         return ()
+    if _runs_before(named or "", version):
+        return (f"{named} is no class of vLLM {version}: transformers' code, as an encoder",)
     return (f"vLLM {version} does not list {named}, whose first release is {first}; a build of a branch between them may",)
 
 

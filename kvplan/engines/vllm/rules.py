@@ -32,6 +32,7 @@ class VllmRules(NamedTuple):
     even_ratio          bucket sizes within this ratio share the largest as group size
     group_concurrency   a request's blocks are counted group by group; else its bytes over the first group's page
     refits_local        window layers charged as full attention take its block; so are they where pages can not be made equal
+    bare_promoted       kinds of layers that lose their scales where they are charged as full attention
     packed              DeepSeek-V4: no; tuples of layers; a slot for the most layers of each page; blocks of the widest group, and the
                         same formed by bucket
     packs_rings         rings of raw keys are packed as states are; else in pages of keys (groups.py _beside_latents)
@@ -112,6 +113,7 @@ class VllmRules(NamedTuple):
     group_concurrency: bool = False
     refits_local: bool = False
     packed: Literal["no", "tuples", "slots", "widest", "buckets"] = "no"
+    bare_promoted: tuple[str, ...] = ()
     window_block: Literal["primary", "smallest", "kernel"] = "primary"
     in_flight_batches: bool = False
     packs_rings: bool = False
@@ -220,10 +222,11 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.17", {"admission_scope": "stage", "groups_of": "projected"}),
     ("0.18", {"even_ratio": 1.5, "forces_latent": False}),
     ("0.19", {"admission": "groups"}),
-    ("0.20", {"memory_fraction": 0.92, "packed": "tuples", "align_from_block": True, "graphs_charged": True,
+    ("0.20", {"bare_promoted": ("sliding_window", "chunked_local_attention"),
+              "memory_fraction": 0.92, "packed": "tuples", "align_from_block": True, "graphs_charged": True,
               "state_each": True}),  # config/compilation.py resolve_cudagraph_mode_and_sizes
     ("0.20.1", {"tokens": "requests", "dcp_tokens": "pages"}),  # v1/core/kv_cache_utils.py _report_kv_cache_config
-    ("0.21", {}),
+    ("0.21", {"bare_promoted": ("chunked_local_attention",)}),  # v1/core/kv_cache_utils.py unify_hybrid_kv_cache_specs
     ("0.22", {"refusal": "cpu", "whole_items": True, "rocm_reserved": False,
               "v2_runner": "named plain"}),  # get_current_memory_usage
     ("0.23", {"packed": "slots"}),
@@ -231,7 +234,8 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.25", {"window_block": "smallest", "v2_runner": "dense"}),  # layers/attention/attention.py get_kv_cache_spec
     ("0.26", {"in_flight_batches": True, "pad_states": True, "cpu_states": True,  # kv_cache_interface.py
               "rocm_graphs_charged": True}),  # v1/worker/gpu_worker.py: is_cuda before, is_cuda_alike since
-    ("0.27", {"packed": "widest", "group_concurrency": True, "refits_local": True, "mla_hybrid_align": 128, "profile": "free"}),
+    ("0.27", {"packed": "widest", "group_concurrency": True, "refits_local": True, "mla_hybrid_align": 128, "profile": "free",
+              "bare_promoted": ()}),
     ("0.28", {"log": "one", "all_mode": "exists", "big_device": "160", "hybrid_caching": True}),  # engine/arg_utils.py
     ("0.29", {"admission": "pool", "packed": "buckets", "v2_runner": "all", "v2_graphs": True}),
     ("0.30", {"window_block": "kernel", "stretches_yarn": False}),

@@ -1,8 +1,8 @@
 """Which attention backends of NVIDIA's GPUs take a model's layers and cache where none is named: often several, sometimes none.
 
 What `validate_configuration` (v1/attention/backend.py) of each class in the priority lists of platforms/cuda.py answered, asked in the
-files of 0.16, 0.19, 0.25 and 0.33 for compute capabilities 7.5 to 12.0, and the releases between in which a line of it changed. A format
-that no backend takes is refused by get_attn_backend_cls when the first layer is built.
+files of 0.12 to 0.14, 0.16, 0.19, 0.25 and 0.33 for compute capabilities 7.5 to 12.0, and the releases between in which a line of it
+changed. A format that no backend takes is refused by get_attn_backend_cls when the first layer is built.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from kvplan.forms import ATTENTION
 from kvplan.tensors import distinct
 
 ALWAYS, NEVER = 0, 1 << 10
-FIRST = "0.16"
+FIRST = "0.12"
 #: Classes with attention sinks.
 SINKS = ("GptOss", "MiMoV2")
 #: From this release on a backend says whether it takes ranks that share a sequence's tokens (supports_dcp).
 SHARED_SINCE = "0.29"
 _16, _E4, _E5 = "f16 bf16 f32", "fp8_e4m3", "fp8_e5m2"
+#: Backends that compute in f32 (supported_dtypes).
+_F32 = ("TRITON_ATTN", "FLEX_ATTENTION")
 _PER_HEAD, _TURBO = "int8_per_token_head fp8_per_token_head", "turboquant_k8 turboquant_k4 turboquant_k3"
 
 #: A format of Gaudi's alone, which FlashAttention took for FP8 up to a release.
@@ -93,6 +95,7 @@ TAKERS: tuple[Taker, ...] = (
     Taker("TRITON_MLA", "latent", "f16 bf16"),
     Taker("TRITON_MLA", "latent", _E4, since="0.18"),
     Taker("FLASHMLA_SPARSE", "sparse", f"bf16 {_E4} fp8_ds_mla", 90, 110),
+    Taker("FLASH_ATTN_MLA_SPARSE", "sparse", "f16 bf16", 90, 100, since="0.25"),
     Taker("FLASHMLA_SPARSE", "sparse", "nvfp4_ds_mla", 90, 110, since="0.30"),
     Taker("FLASHINFER_MLA_SPARSE", "sparse", f"f16 bf16 {_E4}", 100, 110, since="0.18"),
     Taker("FLASHINFER_MLA_SPARSE_SM120", "sparse", f"{_E4} fp8_ds_mla", 120, 130, since="0.24", shared=False),
@@ -121,6 +124,10 @@ def _fits(one: Taker, s: VllmSettings, settled: Settled, kind: str, at: int) -> 
         return False
     if (one.since and not s.since(one.since)) or (one.before and s.since(one.before)):
         return False
+    if s.formats.compute == "f32" and one.name not in _F32:
+        return False
+    if d.kv_dtype == GAUDI and (one.name != "FLASH_ATTN" or s.since(GAUDI_SINCE)):
+        return False
     if one.name == UNSPELLED and d.kv_dtype == _E4 and (s.since(UNSPELLED_SINCE) or d.model.architecture != BF16_IS_AUTO):
         return False
     if kind == "plain" and one.heads and not _heads(s) <= set(one.heads):
@@ -141,9 +148,7 @@ def no_backend(settled: Settled) -> Values:
     kind = "plain" if encoder and s.since(ENCODERS_SINCE) else _kind(s)
     if not at or s.backend or not kind or s.platform != "cuda" or device is None or device.vendor != "nvidia" or not s.since(FIRST):
         return None
-    if not (settled.question.kv_dtype == GAUDI and s.since(GAUDI_SINCE)) and any(
-        _fits(one, s, settled, kind, at) for one in TAKERS if not encoder or one.name in ENCODERS
-    ):
+    if any(_fits(one, s, settled, kind, at) for one in TAKERS if not encoder or one.name in ENCODERS):
         return None
     asked = settled.question.kv_dtype if "kv_dtype" not in settled.chosen_by else "auto"
     return {"cache": asked or "auto", "why": f"{kind} attention with a cache of {s.formats.k} on compute capability {on.version_of(at)}"}
@@ -178,8 +183,8 @@ def named(settled: Settled) -> Values:
         refused = s.backend in {one.name for one in TAKERS} - ENCODERS
         return {"backend": s.backend, "reason": "attention type ENCODER_ONLY not supported"} if refused else None
     kind = _kind(s)
-    rows = [one for one in TAKERS if one.name == s.backend and one.kind == kind]
-    if not rows or not at or not s.since(FIRST) or any(_fits(one, s, settled, kind, at) for one in rows):
+    rows = [one for one in TAKERS if one.name == s.backend]
+    if not rows or not kind or not at or not s.since(FIRST) or any(_fits(one, s, settled, kind, at) for one in rows):
         return None
     return {"backend": s.backend, "reason": f"{kind} attention with a cache of {s.formats.k} on compute capability {on.version_of(at)}"}
 

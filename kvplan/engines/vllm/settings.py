@@ -37,14 +37,19 @@ class VllmSettings(NamedTuple):
     block_size: int | None
     formats: CacheFormats
     skip_ends: bool
-    aligns_formats: bool
+    skip_layers: frozenset[str]  # layers in the compute type whatever the cache's format, by number, and sliding_window: those with one
+    aligned_format: str  # the cache's, as asked for, where some layers are left out of it; else empty
     hybrid: bool
     state_mode: Literal["none", "align", "all"]
     state_chunk: int
+    sizes_drafts: bool  # the class counts the columns that drafts add to a convolution when the blocks are sized
+    replayed: int  # inputs that ReplaySSM keeps beside the state of a Mamba-2 layer; 0: none
+    state_block: int | None  # tokens between two kept states, as asked for
     method: str
     draft_tokens: int
     backend: str | None
     latent_backend: str
+    blackwell: bool  # compute capability 10.x
     plain_latents: bool  # FP8 rows of sparse latents have no scales beside them
     rows_apart: bool  # blocks are a multiple of such a row apart
     exports_states: bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -30,15 +30,15 @@ from kvplan.engines.common.settling import (
 from kvplan.engines.vllm import for_v0
 from kvplan.engines.vllm.backends import latent_backend, plain, said
 from kvplan.engines.vllm.batches import batch_defaults, goes_in_pieces
-from kvplan.engines.vllm.before_v1 import MINIMAX, MINIMAX_F32_SINCE, capped
+from kvplan.engines.vllm.before_v1 import capped
 from kvplan.engines.vllm.captures import asked
 from kvplan.engines.vllm.connectors import without_hybrid
 from kvplan.engines.vllm.exchange import BUFFER_MIB, CHUNK, HIGH_THROUGHPUT, kernels_of, unsized
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.media import passed
-from kvplan.engines.vllm.model import as_pooled, as_run, as_target, encodes, left, length_served, pools, states_stated
-from kvplan.engines.vllm.option_values import check_options
+from kvplan.engines.vllm.model import as_pooled, as_run, as_target, encodes, left, length_served, pools
+from kvplan.engines.vllm.option_values import check_options, skipped_layers
 from kvplan.engines.vllm.overrides import overridden, unmodelled
 from kvplan.engines.vllm.registered import before_its_class, trust_taken
 from kvplan.engines.vllm.rings import kda_told, pooled
@@ -46,30 +46,15 @@ from kvplan.engines.vllm.rules import VERSIONS, VllmRules, since
 from kvplan.engines.vllm.runners import V1_METHODS, second_runner
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.sparse import own_format, plain_rows, rows_apart
-from kvplan.engines.vllm.specs import INDEX_ROWS, KEPT_STATES, PACKED_ROWS, RECURRENCES
+from kvplan.engines.vllm.specs import INDEX_ROWS, KEPT_STATES, PACKED_ROWS
+from kvplan.engines.vllm.states import chunk_of, sizes_drafts, state_formats, state_mode
 from kvplan.engines.vllm.undecided import undecided
 from kvplan.engines.vllm.ways import V0, V1
 from kvplan.engines.vllm.windows import unslid
 from kvplan.errors import SpecError, UnsupportedError
-from kvplan.forms import Form
-from kvplan.spec import ModelSpec
 from kvplan.tensors import Cache, CacheFormats, Lowered
 from kvplan.units import GIB
 
-#: models/config.py: classes whose recurrent state has a type of its own where no setting and no config names one, from a release on.
-#: Before the first row the config's word is not read either: the state is in the compute type.
-STATE_DTYPES: dict[str, tuple[tuple[str, str], ...]] = {
-    "NemotronHForCausalLM": (("0.13", "f16"), ("0.20", "f32")),
-    "NemotronHPuzzleForCausalLM": (("0.16", "f16"), ("0.20", "f32")),
-    "NemotronH_Nano_VL_V2": (("0.20", "f32"),),
-}
-#: models/config.py: classes whose config's word on the type of states is read, from a release on; others keep them in the compute type.
-STATE_WORD_READ: dict[str, str] = {
-    **dict.fromkeys(("Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration"), "0.17"),
-    **dict.fromkeys(("Qwen3_5ForCausalLM", "Qwen3_5MoeForCausalLM"), "0.27"),
-    **dict.fromkeys(("Qwen4ExpForConditionalGeneration", "Qwen4ExpForCausalLM"), "0.29"),
-    "ColQwen3_5": "0.19",
-}
 #: Classes that hand no cache config to their attention: an asked-for cache format does not reach it (models/falcon.py, models/pixtral.py),
 #: once layers and not the runner say what they keep (v1/worker/gpu_model_runner.py to 0.11.0: one kv_cache_dtype for every layer).
 FORMAT_NOT_APPLIED: tuple[str, ...] = ("FalconForCausalLM",)
@@ -102,7 +87,9 @@ def settle(d: Deployment) -> Settled:
     by: ChosenBy = "you" if d.max_model_len or d.context else "model"
     if options.flag("auto_fit") and not d.max_model_len and d.model.max_context:
         longest, by = length_served(d.model, rules) or longest, "model"
-    if by == "model" and longest != d.model.max_context:
+    if by == "model" and not d.model.max_context:
+        notes, by = (*notes, f"the config states no maximum length: vLLM takes {longest:,} tokens"), "engine default"
+    elif by == "model" and longest != d.model.max_context:
         notes = (*notes, f"vLLM {release} serves {longest:,} tokens of {d.model.max_context:,} unless max_model_len asks for more")
     if pools(d.model):
         notes = (
@@ -249,13 +236,15 @@ def _read(
         batches = pp + 1 if asynchronous and (v2 or pp == 1) else pp
     batch_tokens = d.max_num_batched_tokens or 2048
     caching = options.flag("enable_prefix_caching", not states or (attention and rules.hybrid_caching))
-    mode = _state_mode(options, rules, caching, states)
+    mode = state_mode(options, rules, caching, states)
     chunked = any(t.keep.kind == "chunk" for cache in caches for t in cache.tensors)
     one_group = (chunked and not rules.chunked_hybrid) or without_hybrid(options, release)
     disabled = options.flag("disable_hybrid_kv_cache_manager", one_group)
     encoder = options.count("max_num_encoder_input_tokens")
     captures, exchange = asked(options, d), kernels_of(options, d, model, release)
     fixed = options.count("deepep_buffer_size_mb", 0)
+    asked_format = cache_formats(d).k
+    skip_layers = skipped_layers(options)
     copies = (options.count("num_redundant_experts", 0) or 0) if options.flag("enable_eplb") else None
     model_encoder = d.encoder_tokens or d.model.encoder_tokens or batch_tokens
     return VllmSettings(
@@ -275,13 +264,18 @@ def _read(
         block_size=d.block_size,
         formats=formats,
         skip_ends=formats.k.startswith("turboquant") and not states,
-        aligns_formats=cache_formats(d).k.startswith("turboquant") and not states,
+        skip_layers=skip_layers,
+        aligned_format=asked_format if skip_layers or (asked_format.startswith("turboquant") and not states) else "",
         hybrid=rules.hybrid and not disabled,
         state_mode=mode,
-        state_chunk=options.count("mamba_chunk_size") or _chunk(d.model, states),
+        state_chunk=options.count("mamba_block_size") or options.count("mamba_chunk_size") or chunk_of(d.model, states),
+        sizes_drafts=sizes_drafts(d.model, release),
+        replayed=(options.count("replayssm_buffer_len") or 16) if options.flag("use_replayssm") else 0,
+        state_block=options.count("mamba_block_size"),
         method=method,
         draft_tokens=speculation.tokens if speculation else 0,
         backend=plain(options.text("attention_backend")),
+        blackwell=(capability(d) or 0) // 10 == 10,
         latent_backend=_latent_backend(d, release, formats),
         plain_latents=plain_rows(d, release, query_heads(model) // (d.tp or 1)),
         rows_apart=rows_apart(d, release),
@@ -338,17 +332,7 @@ def _formats(d: Deployment, options: Options, release: str, rules: VllmRules) ->
         formats = formats._replace(k=eight, v=eight)
     if rules.one_format == "states":
         return formats._replace(conv=formats.k, state=formats.k, forced_state=formats.k)
-    asked = options.text("mamba_ssm_cache_dtype", ("auto", "float32", "float16", "bfloat16"))
-    forced = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}.get(asked or "auto")
-    if forced is None and rules.cpu_states and options.text("platform", ("cuda", "cpu")) == "cpu":
-        forced = "f32"
-    if not rules.v1 and architecture in MINIMAX and since(release, MINIMAX_F32_SINCE):
-        return formats._replace(state="f32", forced_state="f32")
-    rows = STATE_DTYPES.get(architecture)
-    own = [dtype for first, dtype in rows or () if since(release, first)]
-    if not own and (rows or (architecture and states_stated(d.model) and not _word_read(architecture, release))):
-        forced = forced or formats.compute
-    return formats._replace(state=own[-1] if own else formats.compute, forced_state=forced)
+    return state_formats(formats, d, options, release, rules)
 
 
 def _latent_backend(d: Deployment, release: str, formats: CacheFormats) -> str:
@@ -366,35 +350,3 @@ def _flashinfer_prefills(d: Deployment) -> bool:
     known = major == 9 or (major in (10, 12) and all(getattr(m, "key_head_dim", 0) == 128 for m in mixers))
     nets = bool(mixers) and all(m.kind == "gated_delta_net" for m in mixers)
     return known and nets and not (d.model.architecture or "").startswith("Olmo")
-
-
-def _word_read(architecture: str, release: str) -> bool:
-    first = STATE_WORD_READ.get(architecture)
-    return first is not None and since(release, first)
-
-
-def _state_mode(options: Options, rules: VllmRules, caching: bool, states: Sequence[Form]) -> Literal["none", "align", "all"]:
-    """Which states are kept. Up to 0.11.0 prefix caching is turned off for such models, and said (models/config.py MambaModelConfig)."""
-    asked = options.text("mamba_cache_mode", ("none", "align", "all"))
-    if not caching or not states or rules.states_per_request == "one":
-        return "none"
-    supported = all(form in RECURRENCES and RECURRENCES[form].all_mode for form in states)
-    if rules.states_per_request != "mode":
-        return "all" if supported else "none"
-    if asked == "all" and supported and rules.all_mode != "gone":
-        return "all"
-    if asked in (None, "none") and supported and rules.all_mode == "default":
-        return "all"
-    return "align"
-
-
-def _chunk(model: ModelSpec, states: Sequence[Form]) -> int:
-    """The scan's chunk (config/model.py get_mamba_chunk_size), where no option says it: the config's; 2048 for Mamba-1, which has none.
-
-    256 where the config is not at hand: what most Mamba-2 models were made with.
-    """
-    if "mamba2" not in states:
-        return 2048
-    mixers = [mixer for block in model.blocks.values() for mixer in block.mixers]
-    found = (getattr(mixer, "chunk", None) for mixer in mixers if mixer.kind == "mamba2")
-    return next((chunk for chunk in found if chunk), 256)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from kvplan.dtypes import row_bytes
+from kvplan.engines.vllm.backends import Backend
 from kvplan.engines.vllm.rings import POSITIONS, Pooled, key_stride, latent_bytes, latent_stride, ring, whole_groups
 from kvplan.engines.vllm.wordings import Refused
 from kvplan.forms import STATES, Form
@@ -73,12 +74,17 @@ class Spec(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Block sizes that layers take: the primary one, a window layer's first one, a recurrent layer's, and what its page is padded to."""
+    """Block sizes that layers take: the primary one, a window layer's first one, a recurrent layer's, and what its page is padded to.
+
+    shared  bytes of a page that windows are padded to where the cache's format leaves layers out; `kernel`: what then sets their blocks
+    """
 
     primary: int
     window: int
     state: int
     state_page: int = 0
+    shared: int = 0
+    kernel: Backend | None = None
 
 
 class Recurrence(NamedTuple):
@@ -107,17 +113,21 @@ def recurrence(form: Form) -> Recurrence:
     return RECURRENCES[form]
 
 
-def state_bytes(form: Form, states: Sequence[CacheTensor], tp: int, draft_tokens: int = 0) -> int:
+def state_bytes(form: Form, states: Sequence[CacheTensor], tp: int, draft_tokens: int = 0, replayed: int = 0, compute: str = "bf16") -> int:
     """Bytes of one sequence's states of one layer on one rank.
 
-    Groups of B and C that tp does not divide are extended to one per rank; drafts add their tokens as columns to convolutions.
+    Groups of B and C that tp does not divide are extended to one per rank; drafts add their tokens as columns to convolutions. ReplaySSM
+    keeps x and B of `replayed` tokens in the compute type, and the steps of its heads in f32 (mamba_utils.py append_replayssm_ring).
     """
     made = recurrence(form)
     drafts = draft_tokens if made.drafts_widen else 0
     channels = sum(_heads(t, tp) * t.elems_per_state // t.columns for t in states if t.columns)
     if channels % tp or any(t.heads % tp for t in states if not t.columns):
         raise Refused(f"the states of a {made.name} layer are not divisible by the tensor parallel size {tp}")
-    return sum(_heads(t, tp) * row_bytes(t.dtype, _elems(t, drafts)) for t in states) // tp
+    rows = {t.name: (_heads(t, tp), t.elems_per_state // t.columns) for t in states if t.columns} if replayed and form == "mamba2" else {}
+    (heads, width), (groups, both) = rows.get("conv_x", (0, 0)), rows.get("conv_bc", (0, 0))
+    kept = heads * (row_bytes(compute, width) + row_bytes("f32", 1)) + groups * row_bytes(compute, both // 2)
+    return (sum(_heads(t, tp) * row_bytes(t.dtype, _elems(t, drafts)) for t in states) + replayed * kept) // tp
 
 
 def _heads(t: CacheTensor, tp: int) -> int:
@@ -162,6 +172,8 @@ def cache_specs(
     pooled: Pooled | None = None,
     plain_latents: bool = False,
     rows_apart: bool = False,
+    replayed: int = 0,
+    compute: str = "bf16",
 ) -> list[Spec]:
     """The specs of one mixer, in the order in which vLLM registers them; empty where it keeps nothing."""
     if form == "depthwise-conv" and pooled is not None and pooled.group:
@@ -171,7 +183,11 @@ def cache_specs(
         return [_window_of_inputs(tensors[0], tp)]
     if form in KEPT_STATES:
         made = recurrence(form)
-        n_bytes = state_bytes(form, tensors, tp, draft_tokens)
+        n_bytes = state_bytes(form, tensors, tp, draft_tokens, replayed, compute)
+        if 0 < blocks.state_page < n_bytes:
+            raise Refused(
+                f"AssertionError: a state of {n_bytes} bytes with what drafts add, for which a page of {blocks.state_page} was made"
+            )
         shape = tuple(t.elems_per_state * t.heads for t in tensors)
         kept = made.checkpoints or (form == "kda" and pooled is not None and pooled.exports)
         held = int((checkpoints and kept) or (exports and form == "gated-delta-net"))
@@ -194,7 +210,8 @@ def _attention(k: CacheTensor, v: CacheTensor, blocks: Blocks, tp: int, chunked:
     shape = (heads, k.elems_per_state, v.elems_per_state, k.dtype, v.dtype)
     n_bytes = token_bytes((k, v), tp)
     if k.keep.kind == "window":
-        return Spec("sliding_window", blocks.window, n_bytes, shape, span=k.keep.tokens)
+        block = blocks.kernel.within(blocks.shared // n_bytes) if blocks.kernel else blocks.window
+        return Spec("sliding_window", block, n_bytes, shape, span=k.keep.tokens, padded=blocks.shared)
     if k.keep.kind == "chunk" and chunked:
         return Spec("chunked_local_attention", blocks.primary, n_bytes, shape, span=k.keep.tokens)
     if k.keep.kind == "source":
@@ -277,7 +294,7 @@ def _compressed(rows: dict[str, CacheTensor], blocks: Blocks) -> list[Spec]:
 
 def unquantised(tensors: Sequence[CacheTensor], dtype: str) -> list[CacheTensor]:
     """The same tensors in the compute type, for layers that a cache format leaves out."""
-    return [replace(t, dtype=dtype) if t.name in ("k", "v") else t for t in tensors]
+    return [replace(t, dtype=dtype) if t.name in ("k", "v", "latent") else t for t in tensors]
 
 
 class Load(NamedTuple):

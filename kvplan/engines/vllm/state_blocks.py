@@ -8,6 +8,7 @@ from kvplan.engines.common.stops import Move, Stop, Values
 from kvplan.engines.vllm.blocks import choose_blocks
 from kvplan.engines.vllm.layers import mixers
 from kvplan.engines.vllm.settings import settings_of
+from kvplan.engines.vllm.specs import KEPT_STATES
 
 
 def _block(settled: Settled) -> int:
@@ -28,10 +29,66 @@ def _wider(settled: Settled) -> Values:
     return {"block": block, "batch": batch} if block > batch else None
 
 
+def _uncached(settled: Settled) -> Values:
+    s = settings_of(settled)
+    found = any(cache.form in KEPT_STATES for layer in s.served.layers for cache in layer.caches)
+    asked = s.state_block if found and s.state_mode == "none" and s.state_block != s.max_model_len else None
+    return {"block": asked} if asked else None
+
+
+def _replayed(settled: Settled) -> Values:
+    named = settled.question.model.architecture or ""
+    return {"class": named} if settings_of(settled).replayed and not named.startswith(("NemotronH", "KimiK3")) else None
+
+
+def _replayed_by_v2(settled: Settled) -> Values:
+    s = settings_of(settled)
+    return {} if s.replayed and s.second_runner and s.method == "off" else None
+
+
+def _replayed_drafts(settled: Settled) -> Values:
+    s, named = settings_of(settled), settled.question.model.architecture or ""
+    return {} if s.replayed and s.method != "off" and named.startswith("NemotronH") else None
+
+
+def _drafted(settled: Settled) -> Values:
+    """Drafts beside a model with states, of which one class goes with them."""
+    s, named = settings_of(settled), settled.question.model.architecture
+    found = any(cache.form in KEPT_STATES for layer in s.served.layers for cache in layer.caches)
+    return {} if s.method != "off" and s.rules.v1 and found and named != "Qwen3NextForCausalLM" else None
+
+
 _SOURCE = "config/vllm.py, from 0.20 on validate_block_size"
 _SMALLER = (Move("option:enable_prefix_caching", "false"), Move("tp", "a larger one, whose ranks keep smaller states"))
 
 CHECKS: tuple[Stop, ...] = (
+    Stop(
+        "blocks of states", "--mamba-block-size can only be set with --enable-prefix-caching",
+        "without prefix caching a request has one state, however long it is",
+        (Move("option:enable_prefix_caching", "true"), Move("option:mamba_block_size", "none")), "config/vllm.py validate_mamba_block_size",
+        since="0.11.1", when=_uncached, numbers="{block} tokens",
+    ),
+    Stop(
+        "ReplaySSM", "--use-replayssm is not supported for architecture '{class:w}'", "its class keeps no inputs beside its states",
+        (Move("option:use_replayssm", "false"),), "config/vllm.py validate_mamba_cached_kernel", since="0.27", when=_replayed,
+    ),
+    Stop(
+        "ReplaySSM and the V2 runner", "Triton ReplaySSM requires Model Runner V1; use --mamba-backend flashinfer or Model Runner V1",
+        "the model runs on the V2 model runner, which has no such kernel of Triton's",
+        (Move("option:use_replayssm", "false"), Move("option:v2_model_runner", "false")), "config/vllm.py validate_mamba_cached_kernel",
+        since="0.30", when=_replayed_by_v2,
+    ),
+    Stop(
+        "ReplaySSM and drafts", "Mamba2 ReplaySSM speculative decoding requires --mamba-backend flashinfer",
+        "Triton's kernel replays one token a step", (Move("option:use_replayssm", "false"), Move("speculative", "none")),
+        "config/vllm.py validate_mamba_cached_kernel", since="0.27", when=_replayed_drafts,
+    ),
+    Stop(
+        "drafts beside states", "Mamba with speculative decoding is not supported yet.",
+        "this release drafts beside states of Qwen3-Next alone", (Move("speculative", "none"), Move("engine_version", "0.17 or later")),
+        "layers/mamba/abstract.py get_kv_cache_spec; to 0.11.0 v1/worker/gpu_model_runner.py", since="0.10.2", before="0.17", when=_drafted,
+        loading=True,
+    ),
     Stop(
         "whole media beside states",
         "Chunked MM input is required because we need the flexibility to schedule a multiple of block_size",

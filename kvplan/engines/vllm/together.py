@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kvplan.engines.common.arguments import RELEASE, number
-from kvplan.engines.common.releases import release
+from kvplan.engines.common.releases import release, three_parts
 from kvplan.engines.common.words import Finding, Given, refuse, warn
 from kvplan.engines.vllm.for_v0 import MARK
 from kvplan.engines.vllm.keys import CONNECTORS
@@ -29,10 +29,15 @@ OVERLAPPED = (
 PIPELINED = (0, 15)
 
 
+def asked_of(given: Mapping[str, Given]) -> tuple[int, ...]:
+    """The release; one that is not said is the newest."""
+    return release(str(given[RELEASE].value)) if RELEASE in given else (1 << 30,)
+
+
 def together(given: Mapping[str, Given]) -> list[Finding]:
-    """All of it; a release that is not said is the newest."""
+    """All of it."""
     version = str(given[RELEASE].value) if RELEASE in given else ""
-    asked = release(version) if version else (1 << 30,)
+    asked = asked_of(given)
     return [
         *_halved(given, asked),
         *_prefill(given, asked),
@@ -110,9 +115,18 @@ def _transfer(given: Mapping[str, Given], version: str) -> Iterator[Finding]:
         return
     if not one.value.get("kv_role"):
         yield refuse(f"{one.spelled}: {name[:60]} without a kv_role; the engine stops", one.place)
-    elif version and not one.value.get("kv_connector_module_path") and not any(name in names.split() for names in CONNECTORS.values()):
+    elif version and not one.value.get("kv_connector_module_path") and not _brought(name, version):
         message = f"{one.spelled}: {name[:60]} is no connector of vLLM's, and has no kv_connector_module_path; the engine stops"
         yield refuse(message, one.place)
+
+
+def _brought(name: str, version: str) -> bool:
+    """Whether a release has a connector of that name."""
+    asked = three_parts(version)
+    return any(
+        name in names.split() and not (after and asked <= three_parts(after)) and not (before and asked >= three_parts(before))
+        for (after, before), names in CONNECTORS.items()
+    )
 
 
 def _method(given: Mapping[str, Given]) -> str:
@@ -139,7 +153,7 @@ def _overlaps(given: Mapping[str, Given], asked: tuple[int, ...]) -> Iterator[Fi
 
 def _states(given: Mapping[str, Given], asked: tuple[int, ...]) -> Iterator[Finding]:
     """config/vllm.py validate_mamba_block_size, of any model: blocks of states are for prefix caching; the longest request's are none."""
-    one, caching, length = given.get("!--mamba-block-size"), given.get("option:enable_prefix_caching"), given.get("max_model_len")
+    one, caching, length = given.get("option:mamba_block_size"), given.get("option:enable_prefix_caching"), given.get("max_model_len")
     if one and caching and not caching.value and asked >= (0, 11, 1) and not (length and length.value == one.value):
         yield refuse(f"{one.spelled} without prefix caching; the engine stops", one.place)
 

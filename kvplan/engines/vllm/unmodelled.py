@@ -94,7 +94,6 @@ EITHER: dict[tuple[str, str], str] = {
     ("", "0.10.2"): "max-seq-len-to-capture#",
     ("", "0.11.1"): "lora-extra-vocab-size#",
     ("0.9.2", "0.27.0"): "override-attention-dtype",
-    ("0.10.1", ""): "mamba-cache-dtype",
     ("0.11.0", ""): "video-pruning-rate",
     ("0.11.1", ""): "enable-mm-embeds?",
     ("0.13.0", ""): "",
@@ -114,14 +113,12 @@ EITHER: dict[tuple[str, str], str] = {
 MORE: dict[tuple[str, str], str] = {
     ("", "0.11.0"): "enable-lora-bias?",
     ("0.11.0", ""): "enable-dbo?",
-    ("0.11.1", ""): "ec-transfer-config{ mamba-block-size#",
+    ("0.11.1", ""): "ec-transfer-config{",
     ("0.14.0", ""): "enable-tower-connector-lora?",
     ("0.17.1", ""): "enable-elastic-ep?",
-    ("0.19.0", ""): "kv-cache-dtype-skip-layers*",
     ("0.22.0", ""): "quantization-config{ use-fp64-gumbel?",
     ("0.24.0", ""): "diffusion-config=-dc{",
     ("0.25.0", ""): "model-class-overrides{",
-    ("0.27.0", ""): "use-replayssm? replayssm-buffer-len#",
     ("0.30.0", ""): "elastic-ep-max-dp-size#",
 }
 

@@ -1,4 +1,5 @@
-"""`--disable-sliding-window`: no layer slides, and no request is longer than the window (config/model.py _get_and_verify_max_len)."""
+"""`--max-model-len -1` of a config that states no length, and `--disable-sliding-window`, which caps it (config/model.py
+_get_and_verify_max_len)."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.stops import Move, Stop, Values
 from kvplan.engines.vllm.overrides import scaling
 from kvplan.engines.vllm.rules import since
+from kvplan.engines.vllm.settings import settings_of
 
 #: Classes with windows whose published lengths YaRN stretches: up to 0.32 the stretch is computed after the cap, and undoes it.
 STRETCHED: frozenset[str] = frozenset({"GptOssForCausalLM"})
@@ -39,7 +41,18 @@ def stretched(settled: Settled) -> Values:
     return {} if asked and (named in STRETCHED or named.startswith(SECTIONED) or scaling(settled)) else None
 
 
+def endless(settled: Settled) -> Values:
+    """--max-model-len -1 of a model whose config states no length: it is taken as a length."""
+    d = settled.question
+    asked = settings_of(settled).auto_fit and not settings_of(settled).length_chosen
+    return {} if asked and not d.model.max_context and d.model.architecture and not d.model.length_unsaid else None
+
+
 CHECKS = (
+    Stop(
+        "no length to fit", "max_model_len must be a positive integer, got int: -1.", "the config states no length that could be lowered",
+        (Move("max_model_len", "a number"),), "config/model.py _get_and_verify_max_len", since="0.14", when=endless,
+    ),
     Stop(
         "windows under a stretched length", "Disabling sliding window is not supported for models with rope_scaling",
         "this release stretches the model's length by YaRN, and does not also cap it at the window",

@@ -88,7 +88,7 @@ LATENT_RECURRENT: dict[str, Row] = {
         "n_mamba_heads", "mamba_headdim", "mamba_ngroups", "mamba_d_state", "mamba_d_conv", "mamba_expand", "",
         "add_bias_linear")),
     # linear attention, convolutions, RWKV
-    "qwen3_next": Row("linear:qwen_next", _GATED._replace(experts=_QWEN_MOE)),
+    "qwen3_next": Row("linear:qwen_next", _GATED._replace(experts=_QWEN_MOE, mtp="qwen_next")),
     "qwen3_5_text": Row("linear:qwen_next", _GATED),
     "qwen3_5_moe_text": Row("linear:qwen_next", _GATED._replace(experts=_QWEN_MOE._replace(where="all"))),
     "lara_mini": Row("linear:lara_mini", Decoder(**_QKVO, qk_norm="head", experts=_QWEN_MOE._replace(where="all", shared_gate=False))),  # type: ignore[arg-type]

@@ -42,8 +42,8 @@ COMMANDS: list[tuple[str, dict[str, Any]]] = [
     ("vllm serve m/x --runner auto --convert embed", {"runner": "pooling"}),
     ("vllm serve m/x --task embed", {"runner": "pooling"}),
     ("vllm serve m/x --task score", {"runner": "pooling"}),
-    ("vllm serve m/x --runner generate --convert none", {}),
-    ("vllm serve m/x --task generate", {}),
+    ("vllm serve m/x --runner generate --convert none", {"runner": "generate"}),
+    ("vllm serve m/x --task generate", {"runner": "generate"}),
     ("python -m sglang.launch_server --model-path m/x --is-embedding", {"is_embedding": True}),
 ]
 

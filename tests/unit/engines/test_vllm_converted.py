@@ -13,7 +13,7 @@ from kvplan.engines.vllm.arguments import ARGUMENTS
     ("--convert embed", "0.33.0", [], "pooling"),  # from 0.22 on it chooses the pooling runner
     ("--convert embed", "0.21.0", ["runner-not-chosen"], "pooling"),
     ("--convert embed --runner pooling", "0.21.0", [], "pooling"),
-    ("--convert classify --runner generate", "0.33.0", ["bad-value"], None),
+    ("--convert classify --runner generate", "0.33.0", ["bad-value"], "generate"),
     ("--convert none --runner pooling", "0.33.0", ["not-converted"], "pooling"),
     ("--convert none", "0.33.0", [], None),
 ])  # fmt: skip
