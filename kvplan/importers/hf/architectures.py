@@ -44,6 +44,7 @@ ARCHITECTURES: dict[str, str] = {
     "ChameleonForConditionalGeneration": "chameleon", "Emu3ForConditionalGeneration": "emu3", "xLSTMForCausalLM": "xlstm",
     "Qwen4ExpForCausalLM": "qwen4_exp_text", "Qwen4ExpForConditionalGeneration": "qwen4_exp", "InklingForCausalLM": "inkling_text",
     "InklingForConditionalGeneration": "inkling_mm_model",
+    "DoryForCausalLM": "dory", "Inkling2LoopForCausalLM": "inkling2_loop_text", "Inkling2LoopForConditionalGeneration": "inkling2_loop",
     "Inkling2ForCausalLM": "inkling2_text", "Inkling2ForConditionalGeneration": "inkling2",
     "Dots3NoteForConditionalGeneration": "dots3_note", "Nemotron3_5TranscribeForConditionalGeneration": "nemo_speechlm",
     "Dots3NoteForCausalLM": "dots3_note_text", "Dot3NoteForCausalLM": "dots3_note_text",

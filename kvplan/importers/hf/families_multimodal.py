@@ -45,6 +45,7 @@ WRAPPERS: dict[str, Row] = {
     "qwen4_exp": _w("qwen4_exp_text", _v("qwen4_exp_vision"), flat=True),
     "inkling_mm_model": _w("inkling_text")._replace(lower="wrappers_by_rule:inkling"),
     "inkling2": _w("inkling2_text", _v("inkling2_vision")),
+    "inkling2_loop": _w("inkling2_loop_text", _v("inkling2_vision")),
     "dots3_note": _w("dots3_note_text", _v("dots3_note_vision_encoder"),
                      Tower("audio_config", "dots3_note_audio_encoder", name="audio_tower"), flat=True),
     "nemo_speechlm": _w("nemotron_h", Tower("audio_config", "nemotron3_5_transcribe_audio", "transcribed", "audio_tower"),
