@@ -15,7 +15,7 @@ ENGINES = sorted(path.name.removesuffix(".jsonl") for path in FOLDER.glob("*.jso
 NO_LENGTH = "declares no maximum length"
 
 #: Models that are read otherwise. A Falcon of the new decoder with one KV head: transformers keeps K and V for every query head, and a spec
-#: does not tell it from an old one, which keeps one. No release is like that.
+#: does not tell it from an old one, which keeps one; a note says so. No release is like that.
 KNOWN = {"falcon-1.7"}
 
 

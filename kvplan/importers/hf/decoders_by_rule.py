@@ -80,7 +80,11 @@ def falcon(f: Fields, t: Decoder) -> Stack:
     width = 4 * hidden if width is None else f.whole(width, "ffn_hidden_size", 1)
     attention = softmax(heads, kv, f.divided("hidden_size", "num_attention_heads"), **flags(f, t))
     layer = block([attention], [dense_of(width, gated=False, bias=biased)], norms)
-    return model(f, [layer] * f.dim("num_hidden_layers"), norm="layer")
+    made = model(f, [layer] * f.dim("num_hidden_layers"), norm="layer")
+    if new and kv == 1 < heads:
+        said = "new_decoder_architecture with one KV head: transformers keeps K and V for every query head, which is not counted"
+        return {**made, "notes": [*made.get("notes", []), said]}
+    return made
 
 
 def mpt(f: Fields, t: Decoder) -> Stack:
