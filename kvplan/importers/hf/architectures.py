@@ -188,6 +188,7 @@ ARCHITECTURES: dict[str, str] = {
     "Starcoder2ForCausalLM": "starcoder2", "Step1ForCausalLM": "step1", "Step3TextForCausalLM": "step3_text",
     "Step3VLForConditionalGeneration": "step3_vl", "Step3p5ForCausalLM": "step3p5", "Step3p7FlashForCausalLM": "step3p5",
     "Step3p7ForConditionalGeneration": "step3p7", "StepVLForConditionalGeneration": "step_robotics",
+    "StepAudio2ForCausalLM": "step_audio_2",
     "SwitchTransformersForConditionalGeneration": "switch_transformers", "T5ForConditionalGeneration": "t5",
     "T5EncoderModel": "t5_encoder", "T5ForTokenClassification": "t5_encoder", "T5GemmaForConditionalGeneration": "t5gemma",
     "TeleChat2ForCausalLM": "telechat2", "TeleChatForCausalLM": "telechat2", "TeleFLMForCausalLM": "teleflm",

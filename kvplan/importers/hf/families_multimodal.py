@@ -131,6 +131,7 @@ WRAPPERS: dict[str, Row] = {
     "ernie4_5_vl_moe": _w("ernie4_5_vl_moe_text", _v("ernie4_5_vl_moe_vision", "ernie"), flat=True),
     "idefics2": _w("mistral", _v("idefics2_vision", "idefics2")),
     "apertus1p5": _w("apertus1p5_text", uncounted="the tokenizers of images and of sound are not counted: no formula"),
+    "step_audio_2": _w("qwen2", uncounted="the encoder of sound and its adaptor are not counted: no formula"),
     "deepseek_v41": _w("deepseek_v41_text", _v("deepseek_v41_vision", "deepseek_v41")),
     "hy_v4_vl": _w("hy_v4_vl_text", _v("hy_v4_vl_vision")),
     "aria": _w("aria_text", _v("idefics3_vision", "aria")),
