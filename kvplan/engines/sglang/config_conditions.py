@@ -108,12 +108,19 @@ def gone_method(settled: Settled) -> Values:
 
 #: Classes that came to transformers after 5.19.0, which SGLang's newest release asks for (METADATA of 0.5.23) -> the first that has them.
 LATER = {named: since for since, classes in OF_TRANSFORMERS.items() if three_parts(since) > (5, 19, 0) for named in classes.split()}
+#: Those whose files came, or may have come, with code of their own before, which --trust-remote-code runs.
+OWN_CODE = frozenset(
+    "BailingHybridForCausalLM Dots3NoteForConditionalGeneration MiniCPMOcrForConditionalGeneration Molmo2ForConditionalGeneration "
+    "MossTranscribeDiarizeForConditionalGeneration Nemotron3_5TranscribeForConditionalGeneration "
+    "UnlimitedOcrForConditionalGeneration".split()
+)
 
 
 def later_config(settled: Settled) -> Values:
     """A class that no release has, nor the transformers of any: its config is not read."""
     named = settled.question.model.architecture or ""
-    return {"class": named, "first": LATER[named]} if named in LATER and named not in REGISTRY.first else None
+    known = named not in LATER or named in OWN_CODE or named in REGISTRY.first
+    return None if known else {"class": named, "first": LATER[named]}
 
 
 def no_class(settled: Settled) -> Values:
