@@ -110,9 +110,15 @@ def gone_method(settled: Settled) -> Values:
 LATER = {named: since for since, classes in OF_TRANSFORMERS.items() if three_parts(since) > (5, 19, 0) for named in classes.split()}
 #: Those whose files came, or may have come, with code of their own before, which --trust-remote-code runs.
 OWN_CODE = frozenset(
-    "BailingHybridForCausalLM Dots3NoteForConditionalGeneration MiniCPMOcrForConditionalGeneration Molmo2ForConditionalGeneration "
-    "MossTranscribeDiarizeForConditionalGeneration Nemotron3_5TranscribeForConditionalGeneration "
-    "UnlimitedOcrForConditionalGeneration".split()
+    [
+        "BailingHybridForCausalLM",
+        "Dots3NoteForConditionalGeneration",
+        "MiniCPMOcrForConditionalGeneration",
+        "Molmo2ForConditionalGeneration",
+        "MossTranscribeDiarizeForConditionalGeneration",
+        "Nemotron3_5TranscribeForConditionalGeneration",
+        "UnlimitedOcrForConditionalGeneration",
+    ]
 )
 
 
