@@ -9,7 +9,7 @@ Form = Literal[
     "none", "shared", "kv", "kv+sinks", "kv+index", "kv+blocks", "encoder-kv", "latent", "latent+index", "latent+pooled-index",
     "compressed", "mamba1", "mamba2", "gated-delta-net", "kda", "linear-attention", "short-conv", "rg-lru", "rwkv",
     "mlstm", "convolved-qkv", "depthwise-conv",
-    "latent+window",
+    "latent+window", "compressed+shared",
 ]  # fmt: skip
 Rows = Literal["token", "tokens", "sequence"]
 """What one row of a tensor is for: one token, several tokens together, or the whole sequence (a state)."""
@@ -19,6 +19,7 @@ _STATE: dict[str, Rows] = {"conv": "sequence", "state": "sequence"}
 #:
 #: shared: reads the cache of an earlier layer. kv+sinks: the first tokens stay beside a window. kv+blocks: mean keys to choose blocks by.
 #: index: an indexer's keys. compressed: DeepSeek-V4's window with or without rows for several tokens and an indexer's keys over those.
+#: compressed+shared: DeepSeek-V4.1's, whose rows most layers read of another.
 FORMS: dict[Form, dict[str, Rows]] = {
     "none": {},
     "shared": {},
@@ -32,6 +33,7 @@ FORMS: dict[Form, dict[str, Rows]] = {
     "latent+index": {"latent": "token", "index_k": "token"},
     "latent+pooled-index": {"latent": "token", "index_k": "tokens"},
     "compressed": {"window": "token", "compressed": "tokens", "index_k": "tokens"},
+    "compressed+shared": {"window": "token", "compressed": "tokens", "index_k": "tokens"},
     "mamba1": _STATE,
     "mamba2": {"conv_x": "sequence", "conv_bc": "sequence", "state": "sequence"},
     "gated-delta-net": {"conv_qk": "sequence", "conv_v": "sequence", "state": "sequence"},
@@ -44,7 +46,7 @@ FORMS: dict[Form, dict[str, Rows]] = {
     "convolved-qkv": _STATE,
     "depthwise-conv": {"conv": "sequence"},
 }
-_OPTIONAL = {"compressed": frozenset({"compressed", "index_k"})}
+_OPTIONAL = {form: frozenset({"compressed", "index_k"}) for form in ("compressed", "compressed+shared")}
 #: Forms of one state per sequence, whatever its length.
 STATES: frozenset[Form] = frozenset(form for form, tensors in FORMS.items() if "sequence" in tensors.values())
 #: Forms of softmax attention, over which paged engines keep rows.

@@ -26,14 +26,18 @@ Layers = Annotated[int, Between(1, MAX_LAYERS)]
 
 
 class ExtraWeight(Record):
-    """A checkpoint tensor that no kind has: position embeddings, adapters, per-layer inputs. Replicated under tensor parallelism."""
+    """A checkpoint tensor that no kind has: position embeddings, adapters, per-layer inputs. Replicated under tensor parallelism.
+
+    own  what a quantised checkpoint has it in, where that is not what its role is in
+    """
 
     name: Text
     shape: tuple[Dim, ...]
     role: Literal["attention", "mlp", "norm", "embedding", "head", "state", "tower", "buffer", "other"] = "other"
+    own: Literal["", "mxfp8"] = ""
 
     def tensor(self) -> WeightTensor:
-        return WeightTensor(self.name, tuple(self.shape), self.role)
+        return WeightTensor(self.name, tuple(self.shape), self.role, own=self.own)
 
 
 class Block(Record):

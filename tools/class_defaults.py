@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 HF = Path(__file__).parents[1] / "kvplan" / "importers" / "hf"
-_PLAIN = (int, str, list, tuple, type(None))
+_PLAIN = (int, float, str, list, tuple, type(None))
 NEVER = {"model_type", "name", "path", "dtype", "architectures", "source", "kind", "id2label"}
 
 

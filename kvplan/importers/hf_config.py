@@ -1,7 +1,7 @@
 """`config.json` of a Hugging Face checkpoint -> model spec, by architecture. What the file does not say is never guessed.
 
-Shapes of layers, caches and weights follow transformers 5.23.0 (models/*/modeling_*.py, configuration_*.py) for the classes it has, and the
-code inside the released repository for the rest.
+Shapes of layers, caches and weights follow transformers 5.23.0 and 5.24.0 (models/*/modeling_*.py, configuration_*.py) for its classes,
+and the code inside the released repository for the rest.
 """
 
 from __future__ import annotations

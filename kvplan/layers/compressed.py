@@ -1,4 +1,4 @@
-"""Compressed latent attention of DeepSeek-V4: a short window of rows, and one compressed row per `ratio` tokens."""
+"""Compressed latent attention of DeepSeek-V4 and V4.1: a short window of rows, and one compressed row per `ratio` tokens."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ class Compressed(LayerKind):
     """One shared KV row of `head_dim` per token for the last `window` tokens; with `ratio`, one compressed row per `ratio` tokens for all.
 
     `index_heads`: an indexer over compressed rows (the small ratio), with a key of `index_head_dim` per compressed row.
+    `shared`: DeepSeek-V4.1's, where the rows of a few layers serve all: only `own_rows` makes some, one per 1 or 2 tokens, and keys of the
+    rows for the indexers of several layers (the release's kv_source_layer_ids; vLLM 0.33 models/deepseek_v41/attention.py).
     The compressor's own buffers (less than two ratios of tokens per layer) are not counted.
     """
 
     source: ClassVar[str] = "DeepSeek-V4 release: config compress_ratios; transformers modeling_deepseek_v4.py"
-    form: ClassVar[Form] = "compressed"
     kind: Literal["compressed"]
     heads: Count
     head_dim: Dim
@@ -31,17 +32,27 @@ class Compressed(LayerKind):
     index_heads: CountOrNone = 0
     index_head_dim: DimOrNone = 0
     index_topk: DimOrNone = 0
+    shared: bool = False
+    own_rows: bool = True
 
     def agree(self, _: Any) -> None:
         if self.index_heads and not (self.ratio and self.index_head_dim):
             raise ValueError("an indexer (index_heads) needs ratio and index_head_dim")
+        if not self.own_rows and not self.shared:
+            raise ValueError("own_rows: false, a layer that reads the rows of another, is of shared rows (shared: true)")
+        if self.shared and (self.overlap or (self.ratio and self.own_rows and not self.index_head_dim)):
+            raise ValueError("shared rows need index_head_dim, the size of their keys, and do not overlap")
+
+    def cache_form(self) -> Form:
+        return "compressed+shared" if self.shared else "compressed"
 
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
         rows = [CacheTensor(name="window", heads=1, elems_per_state=self.head_dim, dtype=formats.k, keep=Keep("window", self.window))]
-        lookback = self.ratio * (2 if self.overlap else 1)
-        if self.ratio:
+        lookback = 0 if self.ratio == 1 else self.ratio * (2 if self.overlap else 1)
+        own = self.ratio and self.own_rows
+        if own:
             rows.append(self._rows("compressed", self.head_dim, formats.k, lookback))
-        if self.index_heads:
+        if own if self.shared else self.index_heads:
             rows.append(self._rows("index_k", self.index_head_dim, formats.compute, lookback))
         return tuple(rows)
 
@@ -66,15 +77,25 @@ class Compressed(LayerKind):
             WeightTensor("o_b", (hidden, self.o_groups * self.o_lora_rank), "attention", self.o_groups),
             WeightTensor("sinks", (h,), "norm", h),
         ]
-        if self.ratio:
-            ws += self._compressor("compressor", hidden, d)
+        if self.ratio and self.own_rows:
+            ws += self._shared_compressor(hidden) if self.shared else self._compressor("compressor", hidden, d)
         if self.index_heads:
             ws += [
                 WeightTensor("index_q", (self.index_heads * self.index_head_dim, r), "attention"),
                 WeightTensor("index_weights", (self.index_heads, hidden), "router"),
-                *self._compressor("index_compressor", hidden, self.index_head_dim),
+                *([] if self.shared else self._compressor("index_compressor", hidden, self.index_head_dim)),
             ]
         return tuple(ws)
+
+    def _shared_compressor(self, hidden: int) -> list[WeightTensor]:
+        """Rows of one token have no gate; keys are made of rows."""
+        d, gates = self.head_dim, ["compressor_kv", *(["compressor_gate"] if self.ratio > 1 else [])]
+        return [
+            *(WeightTensor(name, (d, hidden), "attention", own=PLAIN) for name in gates),
+            WeightTensor("compressor_norm", (d,), "norm"),
+            WeightTensor("index_k", (self.index_head_dim, d), "attention", own=PLAIN),
+            WeightTensor("index_k_norm", (self.index_head_dim,), "norm"),
+        ]
 
     def _compressor(self, name: str, hidden: int, dim: int) -> list[WeightTensor]:
         width = dim * (2 if self.overlap else 1)

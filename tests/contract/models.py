@@ -17,6 +17,8 @@ _MAMBA2 = {"kind": "mamba2", "heads": 16, "head_dim": 64, "groups": 8, "d_state"
 _INDEX = {"index_heads": 8, "index_head_dim": 128, "index_topk": 64}
 
 #: Form -> the mixers of a model's repeated layers; None: a layer without a mixer.
+_V41 = {"heads": 8, "head_dim": 512, "rope_head_dim": 64, "q_lora_rank": 256, "o_groups": 4, "o_lora_rank": 256, "window": 128, "ratio": 2,
+        "shared": True}  # fmt: skip
 MIXERS: dict[Form, list[dict[str, Any] | None]] = {
     "none": [None, GQA],
     "shared": [GQA, {"kind": "shared", **_KV}],
@@ -33,6 +35,7 @@ MIXERS: dict[Form, list[dict[str, Any] | None]] = {
         {"kind": "compressed", "heads": 8, "head_dim": 512, "rope_head_dim": 64, "q_lora_rank": 256, "o_groups": 4, "o_lora_rank": 256,
          "window": 128, "ratio": 4, "overlap": True, **_INDEX},
     ],
+    "compressed+shared": [{"kind": "compressed", **_V41, **_INDEX}, {"kind": "compressed", **_V41, "own_rows": False}],
     "mamba1": [{"kind": "mamba1", "d_inner": 2048, "d_state": 16, "dt_rank": 64, "d_conv": 4}],
     "mamba2": [_MAMBA2],
     "gated-delta-net": [

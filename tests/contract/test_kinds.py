@@ -130,6 +130,30 @@ def test_compressed_rows():
     assert planned(spec, context=1000).cache.bytes_per_sequence == kept
 
 
+def test_rows_that_other_layers_read() -> None:
+    """A window of 128 rows, 500 rows of 64 and their keys of 32; a layer that reads them has the window alone."""
+    fields = {
+        "heads": 8,
+        "head_dim": 64,
+        "rope_head_dim": 16,
+        "q_lora_rank": 32,
+        "o_groups": 2,
+        "o_lora_rank": 16,
+        "window": 128,
+        "ratio": 2,
+    }
+    index = {"index_heads": 4, "index_head_dim": 32}
+    reader = one_block({"kind": "compressed", **fields, "shared": True, "own_rows": False})
+    maker = one_block({"kind": "compressed", **fields, "shared": True, **index})
+    window = 128 * 64 * 2
+    assert planned(reader, context=1000).cache.bytes_per_sequence == window
+    assert planned(maker, context=1000).cache.bytes_per_sequence == window + 500 * (64 + 32) * 2
+    projections = 32 * H + 32 + 512 * 32 + 64 * H + 64 + 32 * 256 + H * 32 + 8  # q_a, norm, q_b; kv, norm; o_a, o_b; sinks
+    assert body_parameters(reader) == projections
+    made = 2 * 64 * H + 64 + 32 * 64 + 32  # a row and its gate, a norm; keys of rows and their norm
+    assert body_parameters(maker) == projections + made + 128 * 32 + 4 * H
+
+
 def test_a_latent_in_a_window() -> None:
     spec = one_block({"kind": "mla", **MLA, "window": 128})
     assert planned(spec, context=1000, dtype="bf16").cache.bytes_per_sequence == (32 + 8) * 128 * 2

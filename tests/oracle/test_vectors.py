@@ -12,7 +12,7 @@ from kvplan.vectors import answer, judge, read
 FOLDER = Path(__file__).parents[2] / "vectors"
 ENGINES = sorted(path.name.removesuffix(".jsonl") for path in FOLDER.glob("*.jsonl") if path.name != "models.jsonl")
 #: Models that are read otherwise. A Falcon of the new decoder with one KV head: transformers keeps K and V for every query head, and a spec
-#: does not tell it from an old one, which keeps one. No release is like that.
+#: does not tell it from an old one, which keeps one; a note says so. No release is like that.
 KNOWN = {"falcon-1.7"}
 
 

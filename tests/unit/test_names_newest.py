@@ -176,7 +176,6 @@ def test_thebloke_has_awq_in_groups_of_128_of_what_its_name_says(written: str, o
     [
         "TheBloke/Llama-2-13B-chat-GPTQ",  # its groups differ from model to model
         "TheBloke/nobody-knows-7B-AWQ",
-        "deepseek-ai/DeepSeek-V4.1-Flash",
         "google/gemma-4-31B-it-assistant",
     ],
 )
@@ -260,3 +259,17 @@ def test_unsloth_s_files_of_gemma_4_trained_for_q4_0() -> None:
     assert any("Q4_0 throughout" in note for note in found.notes)
     text = planned("unsloth/gemma-4-12B-it-qat-GGUF:UD-Q4_K_XL", engine="llama.cpp", context=2048, multimodal="off")
     assert text.model.weight_bytes / 1e9 == pytest.approx(6.72, rel=0.06)
+
+
+@pytest.mark.parametrize(
+    ("written", "parameters"),
+    [
+        ("deepseek-ai/DeepSeek-V4.1-Flash-1017", 748_979_907_184),  # shapes of vLLM 0.33, by hand; 552B and 196B of tables
+        ("THUDM/chatglm-6b", 6_173_286_400),  # PEFT's logs: 6,176,956,416 with an adapter of 3,670,016
+        ("mosaicml/mpt-7b-instruct", 6_649_286_656),  # the Hub's
+        ("Qwen/Qwen-VL-Chat", 9_656_935_168),  # the Hub's
+        ("stepfun-ai/Step-Audio-2-mini", 7_663_326_720),  # Qwen2.5 7B with 158,720 tokens, by hand; its encoder of sound is not counted
+    ],
+)
+def test_models_whose_config_was_found_later(written: str, parameters: int) -> None:
+    assert planned(written, engine="ideal", context=1024).model.parameters == parameters

@@ -61,7 +61,7 @@ def test_the_maker_s_own_name_comes_before_what_shares_its_shapes() -> None:
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ("deepseek-ai/DeepSeek-V4.1-Flash", "no model of that family and version is known here; of other versions: "),
+        ("deepseek-ai/DeepSeek-V4.2-Flash", "no model of that family and version is known here; of other versions: "),
         ("Twu31/Qwen3.8-27B-AWQ-INT4-MTP-LowLatency", "if it is that: kvplan estimate Qwen/Qwen3.8-27B --weight-dtype awq"),
         ("somebody/Llama-3.1-8B-My-Tune", "if it was tuned from that: kvplan estimate meta-llama/llama-3.1-8b"),
         ("mlx-community/Qwen3.6-27B-OptiQ-4bit", "in a mix of formats, which its config.json tells layer by layer: give that"),

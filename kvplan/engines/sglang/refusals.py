@@ -9,7 +9,7 @@ from __future__ import annotations
 from kvplan.engines.common.stops import Move, Stop
 from kvplan.engines.sglang import backend_conditions as backend
 from kvplan.engines.sglang import conditions as when
-from kvplan.engines.sglang.config_conditions import no_class, shared_prompts, whole_jitter
+from kvplan.engines.sglang.config_conditions import later_config, no_class, shared_prompts, whole_jitter
 from kvplan.engines.sglang.one_pool import beside_one_pool
 from kvplan.engines.sglang.state_refusals import BUFFERS, RANKS, STRATEGY
 from kvplan.engines.sglang.words import WORDS
@@ -42,6 +42,12 @@ CHECKS: tuple[Stop, ...] = (
         "neither the release nor the transformers that it asks for knows the model's class",
         (Move("engine_version", "a release that has it"), Move("engine", "another that does")),
         "models/registry.py _raise_for_unsupported", when=no_class, numbers="its first release is {first}",
+    ),
+    Stop(
+        "a config of a later transformers", "but Transformers does not recognize this architecture",
+        "{class:w} is of a later transformers than any release asks for, and no release has it itself",
+        (Move("engine", "another that has it"),),
+        "utils/hf_transformers/config.py get_config", when=later_config, numbers="its first transformers is {first}",
     ),
     Stop(
         "a config of other types", "Field 'moe_jitter_eps' with value 0 doesn't match any type",

@@ -278,6 +278,10 @@ def _molmo2_vision(c: Read) -> Made:
     return {"image_size": size} | ({"num_position_embeddings": (size[0] // patch) * (size[1] // patch)} if n is None and square else {})
 
 
+def _inkling2(c: Read) -> Made:
+    return c.layers(lambda i, n: "hybrid_sliding" if (i + 1) % 6 else "hybrid") | _untied(c)
+
+
 def _ocr(c: Read) -> Made:
     """Heads split the width whatever the file says; every kind of attention of this class keeps a prompt whole."""
     n, older = c("num_hidden_layers"), c("first_k_dense_replace", 1)
@@ -292,7 +296,7 @@ RULES: dict[str, Callable[[Read], Made]] = {
     "axk1": lambda c: c.first_dense(c("first_k_dense_replace", 1), c("moe_layer_freq", 1)),
     "axk2": lambda c: c.first_dense(c("first_k_dense_replace", 1), c("moe_layer_freq", 1)),
     "bailing_hybrid": _heads_of_rope,
-    "qwen4_exp_text": _qwen4, "inkling_text": _inkling, "dots3_note_text": _dots3, "inkling2": _untied,
+    "qwen4_exp_text": _qwen4, "inkling_text": _inkling, "dots3_note_text": _dots3, "inkling2": _untied, "inkling2_loop": _untied,
     "cohere_compass_text": lambda c: c.split() | c.layers(lambda i, n: FULL), "inkling_mm_model": _untied,
     "bloom": _n_embed, "falcon": _n_embed,
     "cohere2": lambda c: c.split() | c.every(c("sliding_window_pattern", 4)),
@@ -352,7 +356,7 @@ RULES: dict[str, Callable[[Read], Made]] = {
     "audioflamingo3": _untied, "musicflamingo": _untied, "qwen2_audio": _untied,
     "udop": _udop,
     "zamba2": _zamba2,
-    "inkling2_text": lambda c: c.layers(lambda i, n: "hybrid_sliding" if (i + 1) % 6 else "hybrid") | _untied(c),
+    "inkling2_text": _inkling2, "inkling2_loop_text": _inkling2,
     "gemma3_text": lambda c: _halved(c, bool(c("use_bidirectional_attention"))) | c.every(c("sliding_window_pattern", 6)),
     "glm5_next_text": lambda c: c.layers(lambda i, n: "indexed_attention" if i % 4 == 3 else LINEAR) | c.first_dense(3),
     "gpt_bigcode": lambda c: {"num_key_value_heads": 1 if c("multi_query") else c("n_head")},

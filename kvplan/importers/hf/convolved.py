@@ -102,12 +102,17 @@ def inkling(f: Fields, t: Decoder) -> Stack:
 
 
 def inkling2(f: Fields, t: Decoder) -> Stack:
-    """Inkling 2: experts in every layer, learned scales and sinks, residuals of earlier blocks; full layers' taps follow the token."""
+    """Inkling 2: experts in every layer, learned scales and sinks, residuals of earlier blocks; full layers' taps follow the token.
+
+    Inkling 2 Loop goes through the layers from loop_layer_index_start on several times; each pass keeps caches of its own, and the layers
+    have gates for what the pass before tells them (transformers 5.24 models/inkling2_loop).
+    """
     n, hidden, kernel, low = f.dim("num_hidden_layers"), f.dim("hidden_size"), f.dim("conv_kernel_size"), f.dim("d_rel")
     kinds = f.items("layer_types", n) or []
     if set(kinds) - {"hybrid", "hybrid_sliding"} or not kinds:
         raise f.fault("layer_types", f"must name hybrid or hybrid_sliding for each of {n} layers")
     routed, window, layers = moe(f, Experts(n="n_routed_experts", bias="buffer")), f.dim("sliding_window_size"), list[Block]()
+    looped, passes, gates = _loop(f, n)
     for i, kind in enumerate(kinds):
         full = kind == "hybrid"
         heads, kv, dim = (f.dim(f"{'' if full else 'swa_'}{key}") for key in ("num_attention_heads", "num_key_value_heads", "head_dim"))
@@ -118,5 +123,24 @@ def inkling2(f: Fields, t: Decoder) -> Stack:
         own += [weight("attention_query", 3 if full else 1, hidden)] if i else []
         own += [weight(f"{x}_conv_proj", kv * kernel, hidden) for x in "kv"] if full else []
         mixer = softmax(heads, kv, dim, window=None if full else window, output_gate="element")
-        layers.append(block([mixer, conv], [routed], 4 if full else 2, own))
-    return model(f, layers, weights=[weight("embedding_norm", hidden, role="norm"), weight("final_query", hidden)])
+        again = [{**kept, "tied": True} for kept in (mixer, conv)] * (passes - 1 if i in looped else 0)
+        layers.append(block([mixer, conv, *again], [routed], 4 if full else 2, own + (gates if i in looped else [])))
+    told = [weight("message_query", len(looped), 4, hidden)] if looped else []
+    return model(f, layers, weights=[weight("embedding_norm", hidden, role="norm"), weight("final_query", hidden), *told])
+
+
+def _loop(f: Fields, n: int) -> tuple[range, int, list[dict[str, Any]]]:
+    """The layers that are gone through again, how often in all, and the gates of each."""
+    older = f.part("loop_config") if isinstance(f.data.get("loop_config"), dict) else f
+    names = ("core_start", "core_end", "num_passes", "gate_rank")
+    usual = ("loop_layer_index_start", "loop_layer_index_end", "loop_num_passes", "loop_gate_rank")
+    start, end, passes, rank = (
+        older.count(a) if older is not f and older.given(a) else f.count(b) for a, b in zip(names, usual, strict=True)
+    )
+    if not passes:
+        return range(0), 1, []
+    if not 0 < start < end <= n or passes > 64:
+        raise f.fault("loop_layer_index_end", f"{passes} passes of layers {start} to {end}: not layers of {n}, or more than 64 passes")
+    hidden = f.dim("hidden_size")
+    shapes = (("down", rank, 2 * hidden), ("forget", hidden, rank), ("message", hidden, rank))
+    return range(start, end), passes, [weight(f"{of}_{name}_gate", *shape) for of in ("q", "k", "v", "mlp") for name, *shape in shapes]

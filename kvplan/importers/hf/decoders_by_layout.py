@@ -102,8 +102,18 @@ def nas_width(ffn: Fields, hidden: int) -> int:
 
 
 def chatglm(f: Fields, t: Decoder) -> Stack:
-    """ChatGLM 2, 3 and GLM-4 in their first format."""
+    """ChatGLM 2, 3 and GLM-4 in their first format; ChatGLM-6B, the first of all, says inner_hidden_size for its plain network.
+
+    ChatGLM-6B (its repository's modeling_chatglm.py): biases everywhere, layer norms, a rotary position in two halves, the head tied:
+    6,173,286,400 parameters.
+    """
     heads = f.dim("num_attention_heads")
+    if f.data.get("inner_hidden_size") is not None and not f.given("ffn_hidden_size"):
+        biased = {"q_bias": True, "kv_bias": True, "o_bias": True}
+        mlp = dense_of(f.dim("inner_hidden_size"), gated=False, bias=True)
+        first = block([softmax(heads, heads, f.divided("hidden_size", "num_attention_heads"), **biased)], [mlp])
+        made = model(f.over({"tie_word_embeddings": f.data.get("tie_word_embeddings", True)}), [first] * f.dim("num_hidden_layers"))
+        return {**made, "norm": "layer"}
     kv = f.dim("multi_query_group_num") if f.flag("multi_query_attention") else heads
     on = {"q_bias": True, "kv_bias": True} if f.flag("add_qkv_bias") or f.flag("add_bias_linear") else {}
     if f.flag("add_bias_linear"):

@@ -80,7 +80,11 @@ def falcon(f: Fields, t: Decoder) -> Stack:
     width = 4 * hidden if width is None else f.whole(width, "ffn_hidden_size", 1)
     attention = softmax(heads, kv, f.divided("hidden_size", "num_attention_heads"), **flags(f, t))
     layer = block([attention], [dense_of(width, gated=False, bias=biased)], norms)
-    return model(f, [layer] * f.dim("num_hidden_layers"), norm="layer")
+    made = model(f, [layer] * f.dim("num_hidden_layers"), norm="layer")
+    if new and kv == 1 < heads:
+        said = "new_decoder_architecture with one KV head: transformers keeps K and V for every query head, which is not counted"
+        return {**made, "notes": [*made.get("notes", []), said]}
+    return made
 
 
 def mpt(f: Fields, t: Decoder) -> Stack:
@@ -104,6 +108,51 @@ def diffllama(f: Fields, t: Decoder) -> Stack:
     extra = [weight(f"lambda_{x}", head_dim(f)) for x in ("q1", "k1", "q2", "k2")]
     attention = softmax(f.dim("num_attention_heads"), kv_heads(f), head_dim(f), **flags(f, t))
     return model(f, [block([attention], [dense(f, t)], 2, extra)] * f.dim("num_hidden_layers"))
+
+
+def dory(f: Fields, t: Decoder) -> Stack:
+    """Dory (nGPT, transformers 5.24 models/dory): the layers in the middle are gone through several times.
+
+    Each pass keeps caches of its own or, where recurrent_kv_cache_mode is last_loop, the last one alone. Releases count attention and
+    network of a layer apart.
+    """
+    n, types = f.dim("num_hidden_layers"), f.items("layer_types")
+    halves = 2 if types and "mlp" in types else 1
+    kinds = types[::halves] if types else ["sliding_attention" if (i + 1) % 4 else "full_attention" for i in range(n)]
+    n, before, after = n // halves, f.count("n_input_layers") // halves, f.count("n_output_layers") // halves
+    repeated = f.count("n_recurrent_layers") // halves if f.opt("n_recurrent_layers") is not None else n - before - after
+    if len(kinds) != n or set(kinds) - {"sliding_attention", "full_attention"}:
+        raise f.fault("layer_types", f"must name sliding_attention or full_attention for each of {n} layers")
+    if before + repeated + after != n or repeated < 0:
+        raise f.fault("n_recurrent_layers", f"{before}, {repeated} and {after} layers are not {n}")
+    mode, heads, hidden, width = (
+        f.text("recurrent_kv_cache_mode"),
+        f.dim("num_attention_heads"),
+        f.dim("hidden_size"),
+        f.dim("intermediate_size"),
+    )
+    if mode not in ("per_loop", "last_loop"):
+        raise f.fault("recurrent_kv_cache_mode", "must be per_loop or last_loop")
+    kept = f.dim("n_recurrent_loops") if mode == "per_loop" else 1
+    if kept > 64:
+        raise f.fault("n_recurrent_loops", f"{kept} passes through a layer; 64 are modelled")
+    dim = head_dim(f)
+    sizes = (
+        ("lambda_1", hidden),
+        ("lambda_2", hidden),
+        ("sqk", heads * dim),
+        ("s_gate", heads * dim),
+        ("suv_gate", width),
+        ("suv_up", width),
+    )
+    own, layers = [weight(name, size, role="norm") for name, size in sizes], []
+    for i, kind in enumerate(kinds):
+        window = f.dim("sliding_window") if kind == "sliding_attention" else None
+        mixer = softmax(heads, kv_heads(f), dim, window=window, output_gate="element", **flags(f, t))
+        again = [{**mixer, "tied": True}] * (kept - 1 if before <= i < before + repeated else 0)
+        layers.append(block([mixer, *again], [dense(f, t)], 0, own))
+    made = model(f, layers, weights=[weight("logit_scale", f.dim("vocab_size"), role="norm")])
+    return {**made, "final_norm": False}
 
 
 def _each(f: Fields, key: str, n: int) -> list[int]:

@@ -53,6 +53,7 @@ LATENT_RECURRENT: dict[str, Row] = {
     "mistral4": Row("latent:deepseek", Latent(experts=DEEPSEEK_EXPERTS)),
     "longcat_flash": Row("latent:longcat", Latent(), _LONGCAT),
     "deepseek_v4": Row("latent:deepseek_v4", Latent()),
+    "deepseek_v41_text": Row("deepseek_v41:deepseek_v41", Latent(), {}, {"tie_word_embeddings": False}),
     "axk1": Row("latent_mixed:axk1", Latent()),
     "axk2": Row("latent_mixed:axk2", Latent(sparse=True)),
     "hy_v4": Row("latent_mixed:hy_v4", Latent(sparse=True)),
@@ -115,8 +116,8 @@ LATENT_RECURRENT: dict[str, Row] = {
         "max_position_embeddings": ("max_seq_len",)}),
     "nemotron-nas": Row("decoders_by_layout:nemotron_nas", Decoder(), {}, {"tie_word_embeddings": False}),
     "chatglm": Row("decoders_by_layout:chatglm", Decoder(), {
-        "vocab_size": ("padded_vocab_size",), "num_hidden_layers": ("num_layers", "num_hidden_layers"),
-        "max_position_embeddings": ("seq_length",)},
+        "vocab_size": ("padded_vocab_size", "vocab_size"), "num_hidden_layers": ("num_layers", "num_hidden_layers"),
+        "max_position_embeddings": ("seq_length", "max_sequence_length")},
         {"tie_word_embeddings": False}),
     "arctic": Row("decoders_by_layout:arctic", Decoder(**_QKVO), {}, {"tie_word_embeddings": False}),  # type: ignore[arg-type]
     "mimo_v2_flash": Row("decoders_by_layout:mimo_v2", Decoder()),

@@ -47,6 +47,9 @@ RARE: dict[str, Row] = {
         bias="buffer"))),
     "inkling_text": Row("convolved:inkling", Decoder(qk_norm="head")),
     "inkling2_text": Row("convolved:inkling2", Decoder()),
+    "inkling2_loop_text": Row("convolved:inkling2", Decoder()),
+    "dory": Row("decoders_by_rule:dory", Decoder(
+        q_bias="attention_bias", kv_bias="attention_bias", o_bias="attention_bias", mlp_bias="mlp_bias")),
     "zaya": Row("zaya_xlstm:zaya", Decoder(experts=Experts())),
     "xlstm": Row("zaya_xlstm:xlstm", Decoder(), {"num_attention_heads": ("num_heads",)}),
     "encoder-decoder": Row("two_encoders:joined", Decoder()),

@@ -49,6 +49,12 @@ class Fields:
         """The same mapping of the file as another class reads it."""
         return Fields(self.file, self.source, model_type=model_type, path=self.path, assumed=self.assumed)
 
+    def over(self, own: Mapping[str, Any]) -> Fields:
+        """The same mapping with what one layer says for itself over it."""
+        view = copy.copy(self)
+        view.data = {**self.data, **own}
+        return view
+
     def part(self, key: str, model_type: str = "") -> Fields:
         """A nested config. Its class: what this class fixes, else what its own `model_type` says, else `model_type`.
 

@@ -214,7 +214,10 @@ def falcon_h1(f: Fields, t: Hybrid) -> Stack:
 
 
 def nemotron_h(f: Fields, t: Hybrid) -> Stack:
-    """Nemotron-H: one mixer or one network per layer, in the order of hybrid_override_pattern or layers_block_type."""
+    """Nemotron-H: one mixer or one network per layer, in the order of hybrid_override_pattern or layers_block_type.
+
+    Nemotron Puzzle's `block_configs` say the sizes of each layer (vLLM 0.33 models/nemotron_h.py, get_nemotron_h_config_for_layer).
+    """
     pattern = f.text("hybrid_override_pattern")
     stated = f.opt("num_hidden_layers") if "num_hidden_layers" in f.data else None
     n = f.whole(stated, "num_hidden_layers", 1) if stated is not None else None
@@ -224,9 +227,12 @@ def nemotron_h(f: Fields, t: Hybrid) -> Stack:
         if found is not None and found != spelled:
             raise f.fault("layers_block_type", "contradicts hybrid_override_pattern; take one of them out")
         found = spelled
+    blocks = _blocks(f, "block_configs", found)
+    if blocks is not None:
+        found = found or [kind for _, kind in blocks]
     if found is None:
         raise f.fault("hybrid_override_pattern", "missing, and so is layers_block_type: the order of the layers is not stated")
-    layers = [_nemotron_layer(f, t, kind) for kind in found]
+    layers = [_nemotron_layer(own, t, kind) for own, kind in blocks or [(f, kind) for kind in found]]
     made = model(f, layers)
     if pattern is None:
         made["listed_layers"] = True
@@ -236,11 +242,36 @@ def nemotron_h(f: Fields, t: Hybrid) -> Stack:
         letters = f.text("mtp_hybrid_override_pattern")
         if drafted is None and letters is not None:
             drafted = _letters(f, "mtp_hybrid_override_pattern", letters, None)
-        parts = [_nemotron_layer(f, t, kind) for kind in drafted or ("attention", "moe")]
+        own_sizes = _blocks(f, "mtp_block_configs", drafted) or [(f, kind) for kind in drafted or ("attention", "moe")]
+        parts = [_nemotron_layer(of, t, kind) for of, kind in own_sizes]
         hidden = f.dim("hidden_size")
         own = [weight(name, hidden, role="norm") for name in ("enorm", "hnorm", "final_layernorm")]
         merged = block([m for p in parts for m in p.get("mixers", ())], [m for p in parts for m in p.get("mlps", ())], len(parts))
         made["mtp"] = {"modules": modules, "block": merged, "weights": [*own, weight("eh_proj", hidden, 2 * hidden)]}
+    return made
+
+
+#: What a block of Nemotron Puzzle may say for itself.
+_OF_A_BLOCK = frozenset({
+    "block_type", "conv_kernel", "head_dim", "intermediate_size", "mamba_head_dim", "mamba_num_heads", "moe_intermediate_size",
+    "moe_latent_size", "moe_shared_expert_intermediate_size", "n_groups", "n_routed_experts", "n_shared_experts",
+    "num_attention_heads", "num_experts_per_tok", "num_key_value_heads", "ssm_state_size",
+})  # fmt: skip
+
+
+def _blocks(f: Fields, key: str, order: list[str] | None) -> list[tuple[Fields, str]] | None:
+    """Each layer's own settings over the file's, and its kind; None where the file has no such list. `order` must agree."""
+    listed = f.items(key, nested=True)
+    if not listed:
+        return None
+    for i, own in enumerate(listed):
+        if not isinstance(own, dict) or own.get("block_type") not in LAYERS:
+            raise f.fault(f"{key}.{i}", "must be a mapping whose block_type is one of this architecture's layers")
+        if beyond := own.keys() - _OF_A_BLOCK:
+            raise f.fault(f"{key}.{i}", f"{min(beyond)[:40]} of a single layer is not modelled; declare the model as a spec file")
+    made = [(f.over(own), LAYERS[own["block_type"]]) for own in listed]
+    if order is not None and order != [kind for _, kind in made]:
+        raise f.fault(key, "contradicts the order of layers that the file states elsewhere; correct one of them")
     return made
 
 

@@ -35,6 +35,11 @@ def mistral3(s: Sides) -> int:
     return s.hidden + s.hidden * s.hidden * merge**2 + linear(s.text, s.hidden, bias) + linear(s.text, s.text, bias)
 
 
+def deepseek_v41(s: Sides) -> int:
+    """Squares of `downsample_ratio` patches to the text's width, and a second linear."""
+    return linear(s.text, s.hidden * s.vision.dim("downsample_ratio") ** 2) + linear(s.text, s.text)
+
+
 def internvl(s: Sides) -> int:
     """Pixel shuffle by `downsample_ratio` (one half: four patches to one), a norm and two linears."""
     wide = 4 * s.hidden
@@ -295,7 +300,7 @@ def transcribed(s: Sides) -> int:
 
 PROJECTORS: dict[str, Callable[[Sides], int]] = {
     "llava": llava, "mistral3": mistral3,
-    "internvl": internvl, "kimi": kimi,
+    "internvl": internvl, "kimi": kimi, "deepseek_v41": deepseek_v41,
     "cohere2_vision": cohere2_vision, "lfm2_vl": lfm2_vl, "vipllava": vipllava,
     "kimi_k3": kimi_k3, "audio_pair": audio_pair, "glmasr": glmasr, "qwen3_asr": qwen3_asr,
     "muse_glimmer": muse_glimmer, "ovis2": ovis2, "paddleocr": paddleocr, "molmo2": molmo2,

@@ -105,6 +105,13 @@ def hy_v4_vl(f: Fields) -> int:
     return patch(f, h) + rows * h + transformer(f.dim("num_hidden_layers"), h, f.dim("intermediate_size")) + merger
 
 
+def deepseek_v41(f: Fields) -> int:
+    """Gated networks without biases, norms of one vector (vLLM 0.33 models/deepseek_v4/common/vision.py)."""
+    h = f.dim("hidden_size")
+    front = linear(h, 3 * f.dim("patch_size") ** 2) + h
+    return front + transformer(f.dim("num_hidden_layers"), h, f.dim("intermediate_size"), norm=1, gated=True, mlp_bias=False)
+
+
 def muse_spark_audio(f: Fields) -> int:
     """Stages of patches, depthwise convolutions and networks; a projection with norms around it."""
     sizes, patches_of, depths = (f.items(key) or [] for key in ("hidden_sizes", "patch_sizes", "depths"))
@@ -155,5 +162,5 @@ OF_ONE_FAMILY: dict[str, Callable[[Fields], int]] = {
     "muse_spark_vision": muse_glimmer, "muse_spark_audio": muse_spark_audio,
     "hunyuan_vl_vision": hunyuan_vl, "cosmos3_edge_vision": cosmos3_edge, "granite_docling_vision": granite_docling,
     "moss_transcribe_diarize_audio": moss, "gemma4_unified_vision": gemma4_unified, "gemma4_unified_audio": lambda f: 0,
-    "dots_vit": dots_vit, "hy_v4_vl_vision": hy_v4_vl,
+    "dots_vit": dots_vit, "hy_v4_vl_vision": hy_v4_vl, "deepseek_v41_vision": deepseek_v41,
 }  # fmt: skip

@@ -139,7 +139,12 @@ def text_family(f: Fields, text: Fields, t: Wrapper) -> str:
 
 
 #: Parts as released files name them -> the class that transformers has for them.
-_RENAMED = {"exaone4_5_text": "exaone4", "qwen3_asr_text": "qwen3", "qwen3_asr_audio_encoder": "qwen3_asr_encoder"}
+_RENAMED = {
+    "exaone4_5_text": "exaone4",
+    "qwen3_asr_text": "qwen3",
+    "qwen3_asr_audio_encoder": "qwen3_asr_encoder",
+    "step_audio_2_text": "qwen2",
+}
 
 
 def text_stack(f: Fields, text: Fields, t: Wrapper) -> Stack:
