@@ -267,7 +267,7 @@ def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list
 
 
 def _lora(given: Mapping[str, Given], question: dict[str, Given]) -> Adapters | None:
-    """Slots for adapters of --max-lora-rank, else of the largest rank among their files."""
+    """Slots for adapters of --max-lora-rank (which nobody's file is held to as it starts), else of the largest rank among their files."""
     rank, paths, slots = given.get("@lora_rank"), given.get("@lora_paths"), number(given, "@loras", 8)
     one = given.get("@lora") or paths
     if one is None:
@@ -278,7 +278,8 @@ def _lora(given: Mapping[str, Given], question: dict[str, Given]) -> Adapters | 
     if rank is None:
         return adapters_of(paths, slots)
     question["lora"] = moved(one, f"{rank.value}x{slots}")
-    return None
+    found = adapters_of(paths, slots, most=rank.value)
+    return found and found._replace(late=True)
 
 
 def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
