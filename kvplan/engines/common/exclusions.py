@@ -13,8 +13,9 @@ from kvplan.engines.common.words import START, Finding, refuse
 class Exclusion(NamedTuple):
     """What an engine stops with where options hold (`asked`) and others do not (`wants`).
 
-    Terms: `key=a,b` (one of these values; an empty one: not given), `key=*` (given), `key<=N`, `key>N`; `&` all of several terms, `|`
-    any. Keys are long options with `_`. since, before: first release that says so, first that does not any more; empty: always.
+    Terms: `key=a,b` (one of these values; an empty one: not given), `key=*` (given), `key<=N`, `key>N`, `key~TEXT` (within it); `&` all of
+    several terms, `|` any. Keys are long options with `_`. since, before: first release that says so, first that does not any more; empty:
+    always.
     """
 
     asked: str
@@ -24,7 +25,7 @@ class Exclusion(NamedTuple):
     before: str = ""
 
 
-_TERM = re.compile(r"(\w+)(=|<=|>)(.*)")
+_TERM = re.compile(r"(\w+)(=|<=|>|~)(.*)")
 
 
 def excluded(table: tuple[Exclusion, ...], seen: Mapping[str, Any], version: str | None) -> Iterator[Finding]:
@@ -48,6 +49,8 @@ def _holds(term: str, seen: Mapping[str, Any]) -> bool:
         said = None
     if operator == "=":
         return said is not None if value == "*" else ("" if said is None else str(said)) in value.split(",")
+    if operator == "~":
+        return said is not None and value in str(said)
     try:
         return said is not None and (float(said) <= float(value) if operator == "<=" else float(said) > float(value))
     except (TypeError, ValueError):

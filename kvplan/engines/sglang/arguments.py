@@ -88,6 +88,7 @@ ROWS = (
     row("--disable-hybrid-swa-memory", "option:disable_hybrid_swa_memory", takes="flag", since="0.5.0"),
     row("--swa-full-tokens-ratio", "option:swa_full_tokens_ratio", "float", since="0.5.0"),
     row("--mamba-full-memory-ratio", "option:mamba_full_memory_ratio", "float", since="0.5.4"),
+    row("--mamba-track-interval", "option:mamba_track_interval", "int", since="0.5.7"),
     row("--max-mamba-cache-size", "option:max_mamba_cache_size", "int", since="0.5.2"),
     row("", "option:mamba_skip_decode_lock", "one_or_true", since="0.5.17", variables="SGLANG_OPT_MAMBA_SKIP_DECODE_LOCK"),
     row("--mamba-ssm-dtype", "option:mamba_ssm_dtype", since="0.5.2"),
@@ -209,6 +210,9 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     if (one := given.get("@model_impl")) and one.value == "transformers":
         findings.append(warn("not-modelled-either", f"{one.spelled} transformers runs other code, whose memory is not modelled", one.place))
     findings += _speculative(given, question)
+    if (one := given.get("@lora_modules")) and "all" in one.value and len(one.value) > 1:
+        message = f"If 'all' is specified in {one.spelled}, it should be the only module specified; the engine would stop"
+        findings.append(refuse(message, one.place))
     adapters = _lora(given, question)
     if "@multimodal" in given:
         question["multimodal"] = moved(given["@multimodal"], "on")
