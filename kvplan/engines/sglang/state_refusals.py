@@ -51,12 +51,12 @@ def lazy_without_overlap(settled: Settled) -> Values:
 
 
 def between_tracked(settled: Settled) -> Values:
-    """Pages that do not end where a state is kept beside prefixes, every so many tokens; or drafts that step over it."""
+    """Pages that do not end where a state is kept beside prefixes, every so many tokens; or drafts, as asked for, that step over it."""
     s, d = settings_of(settled), settled.question
     page, every, traits = s.pools.page, Options(d).count("mamba_track_interval") or TRACKED, read_traits(settled.model)
     tracked = traits.states and _shares(settled) and with_buffers(d, s.rules, traits, page) != "no_buffer"
-    odd = tracked and (every % page or every < s.pools.draft_tokens)
-    return {"every": every, "page": page, "drafted": s.pools.draft_tokens} if odd else None
+    drafted = 0 if s.picked_steps else s.pools.draft_tokens
+    return {"every": every, "page": page, "drafted": drafted} if tracked and (every % page or every < drafted) else None
 
 
 def drafts_beside_prefixes(settled: Settled) -> Values:

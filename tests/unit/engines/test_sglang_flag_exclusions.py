@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kvplan.engines.common.command_line import read
 from kvplan.engines.common.words import words
 from kvplan.engines.sglang.arguments import ARGUMENTS
+from tests.unit.engines.test_sglang_refusals import stopped
 
 STOPS = [
     ("--max-ep-size 16", "--max-ep-size requires --elastic-ep-backend to be set."),
@@ -55,3 +58,20 @@ def test_goes_on(argv: str) -> None:
 def test_dated() -> None:
     assert errors("--served-model-name a:b", "0.5.6")
     assert not errors("--served-model-name a:b", "0.5.5")  # the sentence is in no wheel before 0.5.6
+
+
+QWEN = "Qwen/Qwen3.5-27B"
+STATES = [  # 0.5.23's run on four H100, the released wheel: an AssertionError, or a pool
+    ({"block_size": 512}, "assert mamba_track_interval % page_size == 0 (every 256 tokens, pages of 512, 0 drafted)"),
+    ({"block_size": 48, "max_num_batched_tokens": 4800}, "(every 256 tokens, pages of 48, 0 drafted)"),
+    ({"block_size": 512, "engine_option": {"mamba_track_interval": "1024"}}, None),
+    ({"block_size": 512, "engine_option": {"disable_radix_cache": "true"}}, None),
+    ({"engine_option": {"mamba_track_interval": "2"}}, None),
+    ({"engine_option": {"mamba_track_interval": "2"}, "speculative": "mtp:auto"}, None),  # its tokens are picked after that check
+]
+
+
+@pytest.mark.parametrize(("asked", "said"), STATES)
+def test_tracked_states(asked: dict[str, Any], said: str | None) -> None:
+    found = stopped(QWEN, "0.5.23", tp=4, **asked)
+    assert said in (found or "") if said else found is None
