@@ -37,10 +37,12 @@ def overridden(d: Deployment) -> tuple[Deployment, tuple[str, ...], tuple[Passed
     if not keys:
         return d, (), ()
     found = apply(d.model, keys)
+    drafted = apply(d.drafter, keys) if d.drafter else None  # ModelConfig.from_server_args, of a draft's path too
+    unread = (*found.unread, *(key for key in (drafted.unread if drafted else ()) if key not in found.unread))
     notes = (f"{OPTION}: {', '.join(found.read)} of the model's config replaced",) if found.read else ()
     said = Options(d).text(OPTION) or ""
-    left = (Passed(OPTION, said, f"{OPTION}: {', '.join(found.unread)}", "either"),) if found.unread else ()
-    return replace(d, model=found.model), notes, left
+    left = (Passed(OPTION, said, f"{OPTION}: {', '.join(unread)}", "either"),) if unread else ()
+    return replace(d, model=found.model, drafter=drafted and drafted.model), notes, left
 
 
 def apply(model: ModelSpec, keys: Mapping[str, Any]) -> Overridden:

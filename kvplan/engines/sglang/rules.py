@@ -378,14 +378,13 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "feature_pool": True,
             "tiers": _tiers(4096, 48, 160),
             "unknown_fraction": 0.95,
-            "graph_capped": True,
             "window_checked": "all",
             "draft_in_cell": "counted",
             "extra_buffer": _EXTRA_0520,
         },
     ),
     ("0.5.21", {"split": _SPLIT_0521, "next_window": False, "fp4_workspace": False, "v4_states": "pages", "extra_buffer": _EXTRA_0521}),
-    ("0.5.22", {"split": _SPLIT_0522, "one_buffer": "whole", "dcp_index": True, "dsa_elides": "always"}),
+    ("0.5.22", {"split": _SPLIT_0522, "one_buffer": "whole", "dcp_index": True, "dsa_elides": "always", "graph_capped": True}),
     ("0.5.23", {"split": _SPLIT_0523, "extra_buffer": _EXTRA_0523}),
 )
 
