@@ -37,6 +37,7 @@ RELEASES = (
 )  # fmt: skip
 
 _DISPATCHED_V2 = "option:deepep_v2_num_max_dispatch_tokens_per_rank"
+BLOCK = 16  # speculative_hook.py _handle_dflash (0.5.11 on)
 LONGER = "option:allow_overwrite_longer_context_len"
 #: Formats of a cache that it calls otherwise.
 KV_FORMATS = {"fp8": "fp8_e4m3", "nvfp4": "fp4_mx_block16 fp4_e2m1"}
@@ -251,9 +252,14 @@ def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list
     if method == "ngram" and tokens is None:
         tokens = moved(one, NGRAM_TOKENS)
     model = given.get("@spec_model")
+    noted = list[Finding]()
     if steps is None and tokens is None and method in PICKED:
         question["speculative"] = moved(one, f"{method}:auto" + (f":{model.value}" if model else ""))
         return []
+    if method == "dflash" and steps is None and tokens is None:
+        tokens = moved(one, BLOCK)
+        message = f"{one.spelled} {one.value}: blocks of {BLOCK} tokens, SGLang's default where the drafter's config names no block_size"
+        noted.append(Finding("block", "note", message, one.place))
     if steps is None and tokens and method in ("dflash", "dspark"):  # a block: the token before it, and those that are drafted
         steps = moved(tokens, max(1, tokens.value - 1))
     if steps is None and not (method == "ngram" and tokens):
@@ -267,7 +273,7 @@ def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list
         question["engine_option.speculative_num_draft_tokens"] = tokens
     if topk and topk.value > 1:
         question["engine_option.speculative_eagle_topk"] = topk
-    return []
+    return noted
 
 
 def _lora(given: Mapping[str, Given], question: dict[str, Given]) -> Adapters | None:
