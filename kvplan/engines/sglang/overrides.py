@@ -21,6 +21,8 @@ LENGTH, ROPE, LAYERS = "max_position_embeddings", ("rope_scaling", "rope_paramet
 KV_HEADS = "num_key_value_heads"
 #: Kinds of layers that are listed in another key, too, whose length would not agree.
 _LISTED = ("mamba2", "short_conv", "compressed")
+#: Kinds that have states beside layers of K and V.
+_STATES = ("mamba1", "mamba2", "short_conv", "gated_delta_net", "kda")
 
 
 class Overridden(NamedTuple):
@@ -87,7 +89,7 @@ def _layers(model: ModelSpec, value: Any) -> ModelSpec | None:
 
 def _kv_heads(model: ModelSpec, value: Any) -> ModelSpec | None:
     """As many KV heads in every layer, where all have as many: pools are made by that key (model_config.py get_total_num_kv_heads)."""
-    mixers: list[Any] = [mixer for block in model.blocks.values() for mixer in block.mixers]
+    mixers: list[Any] = [mixer for block in model.blocks.values() for mixer in block.mixers if mixer.kind not in _STATES]
     alike = {mixer.n_kv for mixer in mixers if hasattr(mixer, "n_kv")}
     if len(alike) != 1 or isinstance(value, bool) or not isinstance(value, int) or value < 1:
         return None
@@ -97,7 +99,7 @@ def _kv_heads(model: ModelSpec, value: Any) -> ModelSpec | None:
         return None
 
     def dealt(block: Block) -> Block:
-        kinds = ("gqa" if mixer.kind == "mha" else mixer.kind for mixer in block.mixers)
-        return block.changed(mixers=tuple(mixer_like(m, kind, kv_heads=value) for m, kind in zip(block.mixers, kinds, strict=True)))
+        made = (m if m.kind in _STATES else mixer_like(m, "gqa" if m.kind == "mha" else m.kind, kv_heads=value) for m in block.mixers)
+        return block.changed(mixers=tuple(made))
 
     return model.changed(blocks={name: dealt(block) for name, block in model.blocks.items()})
