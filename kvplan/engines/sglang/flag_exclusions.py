@@ -45,6 +45,10 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "enable_unified_memory=*&speculative_algorithm=*&speculative_eagle_topk>1", "enable_unified_memory=",
         "--enable-unified-memory supports a linear draft chain only (--speculative-eagle-topk in {None, 1})", "0.5.18",
     ),
+    Exclusion(
+        "enable_session_radix_cache=*", "radix_eviction_policy=priority",
+        "--enable-session-radix-cache requires --radix-eviction-policy priority", "0.5.15", "0.5.17",
+    ),
     Exclusion("watermark_config=*", "enable_watermark=*", "--watermark-config requires --enable-watermark", "0.5.22"),
     Exclusion(
         "enable_watermark=*", "speculative_algorithm=,NGRAM,EAGLE,EAGLE3,NEXTN",

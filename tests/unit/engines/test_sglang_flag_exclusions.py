@@ -58,6 +58,9 @@ def test_goes_on(argv: str) -> None:
 def test_dated() -> None:
     assert errors("--served-model-name a:b", "0.5.6")
     assert not errors("--served-model-name a:b", "0.5.5")  # the sentence is in no wheel before 0.5.6
+    assert errors("--enable-session-radix-cache", "0.5.15")
+    assert not errors("--enable-session-radix-cache --radix-eviction-policy priority", "0.5.15")
+    assert not errors("--enable-session-radix-cache", "0.5.18")
 
 
 QWEN = "Qwen/Qwen3.5-27B"
