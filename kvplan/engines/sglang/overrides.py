@@ -39,7 +39,7 @@ def overridden(d: Deployment) -> tuple[Deployment, tuple[str, ...], tuple[Passed
     if not keys:
         return d, (), ()
     found = apply(d.model, keys)
-    drafted = apply(d.drafter, keys) if d.drafter else None  # ModelConfig.from_server_args, of a draft's path too
+    drafted = apply(d.drafter, keys, drafts=True) if d.drafter else None  # ModelConfig.from_server_args, of a draft's path too
     unread = (*found.unread, *(key for key in (drafted.unread if drafted else ()) if key not in found.unread))
     notes = (f"{OPTION}: {', '.join(found.read)} of the model's config replaced",) if found.read else ()
     said = Options(d).text(OPTION) or ""
@@ -47,15 +47,15 @@ def overridden(d: Deployment) -> tuple[Deployment, tuple[str, ...], tuple[Passed
     return replace(d, model=found.model, drafter=drafted and drafted.model), notes, left
 
 
-def apply(model: ModelSpec, keys: Mapping[str, Any]) -> Overridden:
-    """What a release makes of the keys; a model that sees has its text model's config inside another."""
+def apply(model: ModelSpec, keys: Mapping[str, Any], *, drafts: bool = False) -> Overridden:
+    """What a release makes of the keys; a model that sees has its text model's config inside another. A drafter may get more layers."""
     if model.towers or model.encoder or model.text_class:
         return Overridden(model, unread=tuple(keys))
     read, unread = list[str](), list[str]()
     for key, value in keys.items():
         if key in (LENGTH, *ROPE):
             continue
-        changed = _layers(model, value) if key == LAYERS else _kv_heads(model, value) if key == KV_HEADS else None
+        changed = _layers(model, value, more=drafts) if key == LAYERS else _kv_heads(model, value) if key == KV_HEADS else None
         model = changed or model
         (read if changed else unread).append(key)
     asked = [key for key in (LENGTH, *ROPE) if key in keys]
@@ -79,10 +79,10 @@ def _length(model: ModelSpec, keys: Mapping[str, Any]) -> int | None:
     return int(base * factor) if isinstance(factor, int | float) and 0 < factor < 1e4 else None
 
 
-def _layers(model: ModelSpec, value: Any) -> ModelSpec | None:
+def _layers(model: ModelSpec, value: Any, *, more: bool) -> ModelSpec | None:
     """The first layers, where the class counts them by that key alone."""
     listed = any(mixer.kind in _LISTED for block in model.blocks.values() for mixer in block.mixers)
-    if listed or isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= model.n_layers:
+    if listed or isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= (value if more else model.n_layers):
         return None
     return replaced.of_layers(model, value)
 

@@ -137,6 +137,7 @@ class SglangRules(NamedTuple):
     own_numbers      ... whose window pool numbers its pages by itself
     request_caps     the window pool may be sized from max_running_requests
     draft_in_cell    the draft's KV is part of the bytes per token: of no draft; of one that has a path; of one that the config counts, too
+    scaled_drafts    a token of a plain model is charged for a draft's layers by a float
     tree             steps and tokens verified where drafts are a tree by default
     chains           models whose drafts are a chain by default, not a tree; None: all but TREES
     chained_pages    drafts in pages of more than one token are a chain, whatever is asked
@@ -227,6 +228,7 @@ class SglangRules(NamedTuple):
     own_numbers: bool = True
     request_caps: bool = False
     draft_in_cell: Literal["", "by_path", "counted"] = ""
+    scaled_drafts: bool = True
     tree: tuple[int, int] = (5, 64)
     chains: frozenset[str] | None = frozenset()
     chained_pages: bool = True
@@ -384,7 +386,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
         },
     ),
     ("0.5.21", {"split": _SPLIT_0521, "next_window": False, "fp4_workspace": False, "v4_states": "pages", "extra_buffer": _EXTRA_0521}),
-    ("0.5.22", {"split": _SPLIT_0522, "one_buffer": "whole", "dcp_index": True, "dsa_elides": "always", "graph_capped": True}),
+    ("0.5.22", {"split": _SPLIT_0522, "one_buffer": "whole", "dcp_index": True, "dsa_elides": "always"}),
     ("0.5.23", {"split": _SPLIT_0523, "extra_buffer": _EXTRA_0523}),
 )
 
