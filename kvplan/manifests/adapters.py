@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kvplan.engines.common.arguments import Adapters, moved
-from kvplan.engines.common.words import STOPS, Finding, Given, Unresolved, refuse
+from kvplan.engines.common.words import STOPS, Finding, Given, Unresolved, refuse, warn
 from kvplan.errors import KvplanError
 from kvplan.importers.gguf.header import read_header
 
@@ -20,6 +21,7 @@ GGUF_MODULES = {
 }  # fmt: skip
 _FIRST_FACTOR = re.compile(r"(?:^|\.)(\w+)\.weight\.lora_a$")
 MAX_RANK = 99_999
+LATE = "the engine starts, and fails at the first request that names it"
 
 
 class Adapter(NamedTuple):
@@ -36,13 +38,15 @@ Text = Callable[[str, Given], "str | None"]
 def told(adapters: Adapters, question: dict[str, Given], text: Text, options: Mapping[str, str]) -> tuple[list[Finding], list[Unresolved]]:
     """Puts `lora` into the question where all files are at hand; else what is open. `options`: those that the engine has.
 
-    Where the command says the largest rank, a file with a larger one is what the engine stops at (vLLM lora/peft_helper.py validate_legal).
+    Where the command says the largest rank, a file with a larger one is what the engine stops at (vLLM lora/peft_helper.py validate_legal),
+    at once or late (SGLang lora/mem_pool.py load_lora_weight_tensor; as it starts, validate_new_adapter has no pool to ask yet).
     """
     found = [(one, _read(str(one.value), one, text)) for one in adapters.paths]
     if (most := adapters.most) is not None:
         wide = [(one, adapter.rank) for one, adapter in found if adapter is not None and adapter.rank > most]
+        say, ends = (partial(warn, "adapter-rank"), LATE) if adapters.late else (refuse, STOPS)
         said = [
-            refuse(f"{one.spelled} {one.value}: LoRA rank {rank} is greater than max_lora_rank {most}; {STOPS}", one.place)
+            say(f"{one.spelled} {one.value}: LoRA rank {rank} is greater than max_lora_rank {most}; {ends}", one.place)
             for one, rank in wide
         ]
         return said, []

@@ -87,11 +87,13 @@ class Adapters(NamedTuple):
 
     slots  how many are held at once; None: as many as there are
     most   the largest rank that the command lets them have, where it says one
+    late   the engine starts with a larger one, and fails when a request names it
     """
 
     paths: tuple[Given, ...]
     slots: int | None = None
     most: int | None = None
+    late: bool = False
 
 
 class Answer(NamedTuple):

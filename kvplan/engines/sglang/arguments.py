@@ -37,6 +37,7 @@ RELEASES = (
 )  # fmt: skip
 
 _DISPATCHED_V2 = "option:deepep_v2_num_max_dispatch_tokens_per_rank"
+BLOCK = 16  # speculative_hook.py _handle_dflash (0.5.11 on)
 LONGER = "option:allow_overwrite_longer_context_len"
 #: Formats of a cache that it calls otherwise.
 KV_FORMATS = {"fp8": "fp8_e4m3", "nvfp4": "fp4_mx_block16 fp4_e2m1"}
@@ -89,6 +90,7 @@ ROWS = (
     row("--disable-hybrid-swa-memory", "option:disable_hybrid_swa_memory", takes="flag", since="0.5.0"),
     row("--swa-full-tokens-ratio", "option:swa_full_tokens_ratio", "float", since="0.5.0"),
     row("--mamba-full-memory-ratio", "option:mamba_full_memory_ratio", "float", since="0.5.4"),
+    row("--mamba-track-interval", "option:mamba_track_interval", "int", since="0.5.7"),
     row("--max-mamba-cache-size", "option:max_mamba_cache_size", "int", since="0.5.2"),
     row("", "option:mamba_skip_decode_lock", "one_or_true", since="0.5.17", variables="SGLANG_OPT_MAMBA_SKIP_DECODE_LOCK"),
     row("--mamba-ssm-dtype", "option:mamba_ssm_dtype", since="0.5.2"),
@@ -210,6 +212,9 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     if (one := given.get("@model_impl")) and one.value == "transformers":
         findings.append(warn("not-modelled-either", f"{one.spelled} transformers runs other code, whose memory is not modelled", one.place))
     findings += _speculative(given, question)
+    if (one := given.get("@lora_modules")) and "all" in one.value and len(one.value) > 1:
+        message = f"If 'all' is specified in {one.spelled}, it should be the only module specified; the engine would stop"
+        findings.append(refuse(message, one.place))
     adapters = _lora(given, question)
     if "@multimodal" in given:
         question["multimodal"] = moved(given["@multimodal"], "on")
@@ -254,9 +259,14 @@ def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list
     if method == "ngram" and tokens is None:
         tokens = moved(one, NGRAM_TOKENS)
     model = given.get("@spec_model")
+    noted = list[Finding]()
     if steps is None and tokens is None and method in PICKED:
         question["speculative"] = moved(one, f"{method}:auto" + (f":{model.value}" if model else ""))
         return []
+    if method == "dflash" and steps is None and tokens is None:
+        tokens = moved(one, BLOCK)
+        message = f"{one.spelled} {one.value}: blocks of {BLOCK} tokens, SGLang's default where the drafter's config names no block_size"
+        noted.append(Finding("block", "note", message, one.place))
     if steps is None and tokens and method in ("dflash", "dspark"):  # a block: the token before it, and those that are drafted
         steps = moved(tokens, max(1, tokens.value - 1))
     if steps is None and not (method == "ngram" and tokens):
@@ -270,11 +280,11 @@ def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list
         question["engine_option.speculative_num_draft_tokens"] = tokens
     if topk and topk.value > 1:
         question["engine_option.speculative_eagle_topk"] = topk
-    return []
+    return noted
 
 
 def _lora(given: Mapping[str, Given], question: dict[str, Given]) -> Adapters | None:
-    """Slots for adapters of --max-lora-rank, else of the largest rank among their files."""
+    """Slots for adapters of --max-lora-rank (which nobody's file is held to as it starts), else of the largest rank among their files."""
     rank, paths, slots = given.get("@lora_rank"), given.get("@lora_paths"), number(given, "@loras", 8)
     one = given.get("@lora") or paths
     if one is None:
@@ -285,7 +295,8 @@ def _lora(given: Mapping[str, Given], question: dict[str, Given]) -> Adapters | 
     if rank is None:
         return adapters_of(paths, slots)
     question["lora"] = moved(one, f"{rank.value}x{slots}")
-    return None
+    found = adapters_of(paths, slots, most=rank.value)
+    return found and found._replace(late=True)
 
 
 def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:

@@ -9,17 +9,29 @@ from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.releases import in_force, release
 from kvplan.engines.common.stops import Values
-from kvplan.engines.sglang.backends import FA4, TRTLLM_MHA, TRTLLM_MLA, is_blackwell, is_hopper, is_sparse, named_backends, picked, usual
+from kvplan.engines.sglang.backends import (
+    FA4,
+    TRTLLM_MHA,
+    TRTLLM_MLA,
+    is_blackwell,
+    is_hopper,
+    is_sparse,
+    named_backends,
+    paged,
+    picked,
+    usual,
+)
 from kvplan.engines.sglang.classes import NO_TRITON, UNPAGED_STATES
 from kvplan.engines.sglang.drafts import is_tree
 from kvplan.engines.sglang.fraction import on_amd
+from kvplan.engines.sglang.pages import DSA_PAGE, page_size
 from kvplan.engines.sglang.settle import settings_of
 from kvplan.engines.sglang.traits import keeps_prefixes, read_traits, with_buffers
 
 #: Backends that an fp4 cache may be given (arg_groups/kv_cache_hook.py KV4_ATTENTION_*_BACKEND_CHOICES); prompts may be fa4's.
 _FP4_LATENT = frozenset({"cutlass_mla", "flashinfer", "trtllm_mla"})
 _FP4_HEADS = frozenset({"triton", "torch_native", "flex_attention", "trtllm_mha"})
-_CUTEDSL, _CUTLASS, _TOKENSPEED = "cutedsl_mla", "cutlass_mla", "tokenspeed_mla"
+_CUTEDSL, _TOKENSPEED = "cutedsl_mla", "tokenspeed_mla"
 #: Backends that no latent attention runs on up to 0.5.3 (model_runner.py MLA_ATTENTION_BACKENDS).
 _HEADS_ALONE = frozenset({"torch_native", "flex_attention", "trtllm_mha", "dual_chunk_flash_attn", "wave", "intel_amx", "intel_xpu"})
 #: Backends that verify a tree of drafts in pages, and the release that has them first (server_args.py; arg_groups/speculative_hook.py).
@@ -237,10 +249,12 @@ def scored(settled: Settled) -> Values:
 
 
 def sparse_pages(settled: Settled) -> Values:
-    """Sparse attention's index keys lie in pages of 64 tokens, and this backend changes them to 128."""
-    said = named_backends(settled.question)
-    sparse = read_traits(settled.model).pooled_index is not None
-    return {} if sparse and _CUTLASS in (said.both, said.decode) else None
+    """Sparse attention's index keys lie in pages of 64 tokens, and the backends that are named leave them at 128."""
+    rules, traits = settings_of(settled).rules, read_traits(settled.model)
+    if traits.pooled_index is None:
+        return None
+    left = page_size(DSA_PAGE, paged(settled.question, rules, traits), latent=True, pooled_index=None, compressed=False)
+    return {} if left != DSA_PAGE else None
 
 
 def latent_drafts(settled: Settled) -> Values:

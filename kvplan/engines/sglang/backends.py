@@ -58,9 +58,16 @@ def paged(d: Deployment, rules: SglangRules, traits: Traits) -> tuple[str, ...]:
         found.discard("intel_xpu")
     if rules.fa4_pages == "prefill" and said.prefill != FA4:
         found.discard(FA4)
-    if not rules.fa4_pages or (rules.fa4_blackwell and not is_blackwell(d)):
+    branches = rules.fa4_pages == "any" and (Options(d).count("speculative_eagle_topk") or 1) > 1  # whose pages stay as they are asked for
+    if not rules.fa4_pages or (rules.fa4_blackwell and not is_blackwell(d)) or branches:
         found.discard(FA4)
     return tuple(name for name in found if name)
+
+
+def before_drafts(asked: Deployment, d: Deployment) -> Deployment:
+    """The question as pages are made of it: before a release picks how drafts branch (server_args.py handles backends first)."""
+    key = "speculative_eagle_topk"
+    return d if Options(asked).count(key) else replace(d, engine_option=tuple(one for one in d.engine_option if one[0] != key))
 
 
 def is_blackwell(d: Deployment) -> bool:

@@ -224,17 +224,20 @@ def with_workspace(cells: Cells, layers: Sequence[LayerBytes], rules: SglangRule
     return cells._replace(full=cells.full + widest * 16 // 9)
 
 
-def with_draft(cells: Cells, draft_layers: int, dcp: int) -> Cells:
+def with_draft(cells: Cells, draft_layers: int, dcp: int, *, by_float: bool) -> Cells:
     """The full pool's bytes per token with a draft model of as many layers as one target layer each: EAGLE, MTP, standalone.
 
     Sparse models scale KV and indexer parts apart, the first by `dcp`. Under a window split the draft's layers are full ones of the
-    target's size.
+    target's size. by_float: others are int(cell * (1 + draft / layers)), as floats round (pool_configurator.py).
     """
     if not draft_layers or not (cells.n_full or cells.n_swa):
         return cells
     if not cells.n_full:
         extra = cells.swa * draft_layers // cells.n_swa
         return cells._replace(full=extra, full_held=extra)
+    if by_float and not cells.indexer and not cells.n_swa:
+        scaled = int(cells.full * (1 + draft_layers / cells.n_full))
+        return cells._replace(full=scaled, full_held=cells.full_held + scaled - cells.full)
     kv = (cells.full - cells.indexer) * draft_layers // cells.n_full
     index = cells.indexer * draft_layers // max(cells.n_index, 1)
     extra = kv * (dcp if cells.indexer else 1) + index

@@ -98,29 +98,29 @@ _WHOLE = """
     DeepseekOCRForCausalLM DeepseekVL2ForCausalLM DiffusionGemmaForBlockDiffusion DotsOCRForCausalLM EmbeddingGemma2Model
     EmbeddingGemmaModel Ernie4_5_ForCausalLM Ernie4_5_MoeForCausalLM Ernie4_5_VLMoeForConditionalGeneration ExaoneForCausalLM
     FalconH1ForCausalLM FalconMambaForCausalLM GPT2LMHeadModel GPTBigCodeForCausalLM GPTJForCausalLM Gemma2ForCausalLM
-    Gemma2ForSequenceClassification Gemma3ForCausalLM Gemma3ForConditionalGeneration Gemma3nForCausalLM
-    Gemma3nForConditionalGeneration Gemma4UnifiedForConditionalGeneration GemmaForCausalLM GlmAsrForConditionalGeneration
-    GlmImageForConditionalGeneration GraniteForCausalLM GraniteMoeForCausalLM GraniteMoeSWAForCausalLM GraniteMoeSharedForCausalLM
-    GraniteSWAForCausalLM Grok1ForCausalLM Grok1ModelForCausalLM HYV3ForCausalLM HYV4ForCausalLM HrmTextForCausalLM
-    HunYuanDenseV1ForCausalLM HunYuanMoEV1ForCausalLM IQuestLoopCoderForCausalLM IQuestQ1ForCausalLM InklingForConditionalGeneration
-    InternLM2ForCausalLM InternLM2ForRewardModel InternS1ForConditionalGeneration InternVLChatModel JetNemotronForCausalLM
-    JetVLMForConditionalGeneration KimiVLForConditionalGeneration Lfm2BidirectionalModel Lfm2ForCausalLM Lfm2MoeForCausalLM
-    Lfm2VlForConditionalGeneration LightOnOCRForConditionalGeneration Llama4ForConditionalGeneration LlamaEmbeddingModel
-    LlamaForClassification LlamaForSequenceClassification LlamaForSequenceClassificationWithNormal_Weights LlavaLlamaForCausalLM
-    LlavaMistralForCausalLM LlavaQwenForCausalLM LlavaVidForCausalLM LocateAnythingForConditionalGeneration LongcatFlashForCausalLM
-    Mamba2ForCausalLM MambaForCausalLM MiDashengLMModel MiMoForCausalLM MindSporeForCausalLM MiniCPM3ForCausalLM MiniCPMForCausalLM
-    MiniCPMO MiniCPMSALAForCausalLM MistralModel MllamaForConditionalGeneration MultiModalityCausalLM MuseGlimmerForCausalLM
-    MuseGlimmerForConditionalGeneration MuseSparkForConditionalGeneration NVILAForConditionalGeneration
-    NVILALiteForConditionalGeneration NanbeigeForSequenceClassification NemotronH_Nano_Omni_Reasoning_V3 NemotronH_Nano_VL_V2
-    NemotronH_Omni_Reasoning_V3 Olmo2ForCausalLM OlmoForCausalLM OlmoeForCausalLM OrionForCausalLM POINTSV15ChatModel
-    PaddleOCRVLForConditionalGeneration PersimmonForCausalLM Phi3SmallForCausalLM Phi4MMForCausalLM PhiForCausalLM PhiMoEForCausalLM
-    PixtralForConditionalGeneration PixtralVisionModel QWenLMHeadModel QuantMixtralForCausalLM Qwen2AudioForConditionalGeneration
-    Qwen2ForRewardModel Qwen2ForSequenceClassification Qwen2VLForConditionalGeneration Qwen3ASRForConditionalGeneration
-    Qwen3ForRewardModel Qwen3ForSequenceClassification Qwen3Model Qwen3NextForCausalLM Sarashina2VisionForCausalLM
-    StableLmForCausalLM Starcoder2ForCausalLM Step3VLForConditionalGeneration Step3p7ForConditionalGeneration
-    StepVLForConditionalGeneration TorchNativeLlamaForCausalLM TorchNativePhi3ForCausalLM UnlimitedOCRForCausalLM
-    VILAForConditionalGeneration VoxtralForConditionalGeneration WhisperForConditionalGeneration XLMRobertaForSequenceClassification
-    XLMRobertaModel XverseForCausalLM XverseMoeForCausalLM YiVLForCausalLM
+    Gemma2ForSequenceClassification Gemma3ForCausalLM Gemma3ForConditionalGeneration Gemma3nForCausalLM Gemma3nForConditionalGeneration
+    Gemma4UnifiedForConditionalGeneration GemmaForCausalLM GlmAsrForConditionalGeneration GlmImageForConditionalGeneration
+    GraniteForCausalLM GraniteMoeForCausalLM GraniteMoeSWAForCausalLM GraniteMoeSharedForCausalLM GraniteSWAForCausalLM Grok1ForCausalLM
+    Grok1ModelForCausalLM HYV3ForCausalLM HYV4ForCausalLM HrmTextForCausalLM HunYuanDenseV1ForCausalLM HunYuanMoEV1ForCausalLM
+    IQuestLoopCoderForCausalLM IQuestQ1ForCausalLM InklingForConditionalGeneration InternLM2ForCausalLM InternLM2ForRewardModel
+    InternS1ForConditionalGeneration InternVLChatModel JetNemotronForCausalLM JetVLMForConditionalGeneration
+    KimiVLForConditionalGeneration Lfm2BidirectionalModel Lfm2ForCausalLM Lfm2MoeForCausalLM Lfm2VlForConditionalGeneration
+    LightOnOCRForConditionalGeneration Llama4ForConditionalGeneration LlamaEmbeddingModel LlamaForClassification
+    LlamaForSequenceClassification LlamaForSequenceClassificationWithNormal_Weights LlavaLlamaForCausalLM LlavaMistralForCausalLM
+    LlavaQwenForCausalLM LlavaVidForCausalLM LocateAnythingForConditionalGeneration LongcatFlashForCausalLM Mamba2ForCausalLM
+    MambaForCausalLM MiDashengLMModel MiMoForCausalLM MindSporeForCausalLM MiniCPM3ForCausalLM MiniCPMForCausalLM MiniCPMO
+    MiniCPMSALAForCausalLM MiniCPMV MiniCPMV4_6ForConditionalGeneration MiniCPMV4_7ForConditionalGeneration MistralModel
+    MllamaForConditionalGeneration MultiModalityCausalLM MuseGlimmerForCausalLM MuseGlimmerForConditionalGeneration
+    MuseSparkForConditionalGeneration NVILAForConditionalGeneration NVILALiteForConditionalGeneration NanbeigeForSequenceClassification
+    NemotronH_Nano_Omni_Reasoning_V3 NemotronH_Nano_VL_V2 NemotronH_Omni_Reasoning_V3 Olmo2ForCausalLM OlmoForCausalLM OlmoeForCausalLM
+    OrionForCausalLM POINTSV15ChatModel PaddleOCRVLForConditionalGeneration PersimmonForCausalLM Phi3SmallForCausalLM Phi4MMForCausalLM
+    PhiForCausalLM PhiMoEForCausalLM PixtralForConditionalGeneration PixtralVisionModel QWenLMHeadModel QuantMixtralForCausalLM
+    Qwen2AudioForConditionalGeneration Qwen2ForRewardModel Qwen2ForSequenceClassification Qwen2VLForConditionalGeneration
+    Qwen3ASRForConditionalGeneration Qwen3ForRewardModel Qwen3ForSequenceClassification Qwen3Model Qwen3NextForCausalLM
+    Sarashina2VisionForCausalLM StableLmForCausalLM Starcoder2ForCausalLM Step3VLForConditionalGeneration
+    Step3p7ForConditionalGeneration StepVLForConditionalGeneration TorchNativeLlamaForCausalLM TorchNativePhi3ForCausalLM
+    UnlimitedOCRForCausalLM VILAForConditionalGeneration VoxtralForConditionalGeneration WhisperForConditionalGeneration
+    XLMRobertaForSequenceClassification XLMRobertaModel XverseForCausalLM XverseMoeForCausalLM YiVLForCausalLM
 """
 
 STAGED_SINCE: dict[str, str] = {name: since for since, names in _STAGED.items() for name in names.split()}
@@ -262,10 +262,9 @@ CHANGES: dict[str, dict[str, Any]] = {
     },
     "0.5.15": {
         "prefill_graphs": _BREAKS | {"latent", "adapters", "groups"}, "ungraphed": frozenset(), "seen_graphs": frozenset(),
-        "eager_graphs": False,
+        "eager_graphs": False, "a2a_reserve": True, "role_step": True, "role_graphs": True, "fa4_pages": "any",
     },
     "0.5.16": {
-        "a2a_reserve": True, "role_step": True, "role_graphs": True, "fa4_pages": "any",
         "prefill_graphs": _BREAKS | {"latent", "adapters", "groups", "contexts"}, "seen_graphs": _SEEN_0516,
     },
     "0.5.17": {
@@ -276,5 +275,5 @@ CHANGES: dict[str, dict[str, Any]] = {
     "0.5.18": {"prefill_graphs": _BREAKS | {"contexts", "two batches"}, "ungraphed": frozenset(), "seen_graphs": _SEEN_0518},
     "0.5.19": {"blackwell": _NAMED_0519, "prefill_graphs": _BREAKS | {"contexts", "two batches", "stages"}, "seen_graphs": _SEEN_0519},
     "0.5.20": {"prefill_graphs": _BREAKS | {"contexts", "two batches", "stages", "kda"}, "seen_graphs": _SEEN_0520},
-    "0.5.22": {"lone_groups": False, "blackwell": _NAMED_0522, "seen_graphs": _SEEN_0522},
+    "0.5.22": {"graph_capped": True, "scaled_drafts": False, "lone_groups": False, "blackwell": _NAMED_0522, "seen_graphs": _SEEN_0522},
 }  # fmt: skip

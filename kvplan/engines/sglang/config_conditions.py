@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Settled
-from kvplan.engines.common.registries import Registry
+from kvplan.engines.common.registries import Registry, listed
 from kvplan.engines.common.releases import in_force, release, three_parts
 from kvplan.engines.common.settling import checkpoint_format
 from kvplan.engines.common.stops import Values
-from kvplan.engines.common.transformers_classes import FIRST as OF_TRANSFORMERS
 from kvplan.engines.sglang.registry import FIRST
 from kvplan.engines.sglang.rules import VERSIONS
 from kvplan.engines.sglang.settle import settings_of
@@ -108,7 +107,7 @@ def gone_method(settled: Settled) -> Values:
 
 
 #: Classes that came to transformers after 5.19.0, which SGLang's newest release asks for (METADATA of 0.5.23) -> the first that has them.
-LATER = {named: since for since, classes in OF_TRANSFORMERS.items() if three_parts(since) > (5, 19, 0) for named in classes.split()}
+LATER = {named: since for since, classes in listed("common/transformers_classes").items() if three_parts(since) > (5, 19, 0) for named in classes.split()}
 #: Those whose files came, or may have come, with code of their own before, which --trust-remote-code runs.
 OWN_CODE = frozenset(
     [

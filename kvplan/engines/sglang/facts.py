@@ -74,6 +74,7 @@ OPTIONS: dict[str, str] = {
     "lora_target_modules": "modules that adapters change, joined by commas; all linear ones by default",
     "linear_attn_backend": "kernels of recurrent layers",
     "linear_attn_decode_backend": "... of decoding alone",
+    "mamba_track_interval": "tokens after which a decoding request's state is kept for prefixes",
     "max_mamba_cache_size": "state slots",
     "max_prefill_tokens": "tokens of a step of prompts; where they are not cut into chunks the default fraction leaves room for as many",
     "max_total_tokens": "tokens of the pool, at most",

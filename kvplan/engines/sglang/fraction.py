@@ -88,7 +88,7 @@ def graphs_prefill(d: Deployment, rules: SglangRules, shape: SglangLayout, trait
         "amd": on_amd(d),
         "experts": a2a != "none" if pieces else a2a not in _CAPTURED_A2A,
         "adapters": bool(d.lora),
-        "towers": sees(d) and named not in rules.seen_graphs,
+        "towers": (sees(d) or bool(d.model.encoder)) and named not in rules.seen_graphs,
         "tier": options.flag("enable_hierarchical_cache") or bool(options.number("cpu_offload_gb")),
         "two batches": options.flag("enable_two_batch_overlap"),
         "compile": options.flag("enable_torch_compile") or options.flag("enable_deterministic_inference"),

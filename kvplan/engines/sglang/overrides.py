@@ -22,6 +22,8 @@ LENGTH, ROPE, LAYERS = "max_position_embeddings", ("rope_scaling", "rope_paramet
 KV_HEADS = "num_key_value_heads"
 #: Kinds of layers that are listed in another key, too, whose length would not agree.
 _LISTED = ("mamba2", "short_conv", "compressed")
+#: Kinds that have states beside layers of K and V.
+_STATES = ("mamba1", "mamba2", "short_conv", "gated_delta_net", "kda")
 
 
 class Overridden(NamedTuple):
@@ -38,15 +40,17 @@ def overridden(d: Deployment, version: str) -> tuple[Deployment, tuple[str, ...]
     if not keys:
         return d, (), ()
     found = apply(d.model, keys, version)
+    drafted = apply(d.drafter, keys, version, drafts=True) if d.drafter else None  # ModelConfig.from_server_args, of a draft's path too
+    unread = (*found.unread, *(key for key in (drafted.unread if drafted else ()) if key not in found.unread))
     notes = (f"{OPTION}: {', '.join(found.read)} of the model's config replaced",) if found.read else ()
     said = Options(d).text(OPTION) or ""
-    left = (Passed(OPTION, said, f"{OPTION}: {', '.join(found.unread)}", "either"),) if found.unread else ()
-    return replace(d, model=found.model), notes, left
+    left = (Passed(OPTION, said, f"{OPTION}: {', '.join(unread)}", "either"),) if unread else ()
+    return replace(d, model=found.model, drafter=drafted and drafted.model), notes, left
 
 
-def apply(model: ModelSpec, keys: Mapping[str, Any], version: str) -> Overridden:
+def apply(model: ModelSpec, keys: Mapping[str, Any], version: str, *, drafts: bool = False) -> Overridden:
     """What a release makes of the keys; a model that sees has its text model's config inside another, which InternVL's was not before
-    0.5.4 (hf_transformers_utils.py get_hf_text_config)."""
+    0.5.4 (hf_transformers_utils.py get_hf_text_config). A drafter may get more layers."""
     flat = model.architecture == "InternVLChatModel" and release(version) < (0, 5, 4)
     if model.encoder or ((model.towers or model.text_class) and not flat):
         return Overridden(model, unread=tuple(keys))
@@ -54,7 +58,7 @@ def apply(model: ModelSpec, keys: Mapping[str, Any], version: str) -> Overridden
     for key, value in keys.items():
         if key in (LENGTH, *ROPE):
             continue
-        changed = _layers(model, value) if key == LAYERS else _kv_heads(model, value) if key == KV_HEADS else None
+        changed = _layers(model, value, more=drafts) if key == LAYERS else _kv_heads(model, value) if key == KV_HEADS else None
         model = changed or model
         (read if changed else unread).append(key)
     asked = [key for key in (LENGTH, *ROPE) if key in keys]
@@ -78,17 +82,17 @@ def _length(model: ModelSpec, keys: Mapping[str, Any]) -> int | None:
     return int(base * factor) if isinstance(factor, int | float) and 0 < factor < 1e4 else None
 
 
-def _layers(model: ModelSpec, value: Any) -> ModelSpec | None:
+def _layers(model: ModelSpec, value: Any, *, more: bool) -> ModelSpec | None:
     """The first layers, where the class counts them by that key alone."""
     listed = any(mixer.kind in _LISTED for block in model.blocks.values() for mixer in block.mixers)
-    if listed or isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= model.n_layers:
+    if listed or isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= (value if more else model.n_layers):
         return None
     return replaced.of_layers(model, value)
 
 
 def _kv_heads(model: ModelSpec, value: Any) -> ModelSpec | None:
     """As many KV heads in every layer, where all have as many: pools are made by that key (model_config.py get_total_num_kv_heads)."""
-    mixers: list[Any] = [mixer for block in model.blocks.values() for mixer in block.mixers]
+    mixers: list[Any] = [mixer for block in model.blocks.values() for mixer in block.mixers if mixer.kind not in _STATES]
     alike = {mixer.n_kv for mixer in mixers if hasattr(mixer, "n_kv")}
     if len(alike) != 1 or isinstance(value, bool) or not isinstance(value, int) or value < 1:
         return None
@@ -98,7 +102,7 @@ def _kv_heads(model: ModelSpec, value: Any) -> ModelSpec | None:
         return None
 
     def dealt(block: Block) -> Block:
-        kinds = ("gqa" if mixer.kind == "mha" else mixer.kind for mixer in block.mixers)
-        return block.changed(mixers=tuple(mixer_like(m, kind, kv_heads=value) for m, kind in zip(block.mixers, kinds, strict=True)))
+        made = (m if m.kind in _STATES else mixer_like(m, "gqa" if m.kind == "mha" else m.kind, kv_heads=value) for m in block.mixers)
+        return block.changed(mixers=tuple(made))
 
     return model.changed(blocks={name: dealt(block) for name, block in model.blocks.items()})

@@ -94,7 +94,7 @@ def read_stage(
         held = [x if x.index_token or not x.latent else x._replace(index_token=keys, charged=x.charged + keys) for x in held]
     at = 4 if split.replayed and any(x.state for x in held) else 0  # where a slot's ring is written next
     cells = with_workspace(add_up(held, windows=split.windows, at=at), held, rules, dtype)
-    charged = with_draft(cells, draft.layers, split.dcp if rules.dcp_index else 1)
+    charged = with_draft(cells, draft.layers, split.dcp if rules.dcp_index else 1, by_float=rules.scaled_drafts)
     drafted = charged.full_held - cells.full_held
     if draft.known:
         own = [layer_bytes(layer, split, rules) for layer in draft.known]

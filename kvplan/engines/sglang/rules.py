@@ -138,6 +138,7 @@ class SglangRules(NamedTuple):
     own_numbers      ... whose window pool numbers its pages by itself
     request_caps     the window pool may be sized from max_running_requests
     draft_in_cell    the draft's KV is part of the bytes per token: of no draft; of one that has a path; of one that the config counts, too
+    scaled_drafts    a token of a plain model is charged for a draft's layers by a float
     tree             steps and tokens verified where drafts are a tree by default
     chains           models whose drafts are a chain by default, not a tree; None: all but TREES
     chained_pages    drafts in pages of more than one token are a chain, whatever is asked
@@ -229,6 +230,7 @@ class SglangRules(NamedTuple):
     own_numbers: bool = True
     request_caps: bool = False
     draft_in_cell: Literal["", "by_path", "counted"] = ""
+    scaled_drafts: bool = True
     tree: tuple[int, int] = (5, 64)
     chains: frozenset[str] | None = frozenset()
     chained_pages: bool = True
@@ -380,7 +382,6 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "feature_pool": True,
             "tiers": _tiers(4096, 48, 160),
             "unknown_fraction": 0.95,
-            "graph_capped": True,
             "window_checked": "all",
             "draft_in_cell": "counted",
             "extra_buffer": _EXTRA_0520,

@@ -122,7 +122,7 @@ def settle(d: Deployment) -> Settled:
         max(listed, default=0) or options.count("cuda_graph_max_bs") or memory.decode_graph_bs(rules, gpu_mib, shape.tp, d.max_num_seqs)
     )
     chunk = d.max_num_batched_tokens or memory.chunk_size(rules, gpu_mib, options.text("disaggregation_mode", MODES))
-    page = _page(d, rules, traits, options)
+    page = _page(backends.before_drafts(asked, d), rules, traits, options)
     running = pages.DSV4_RUNNING if traits.compressed else DRAFTING_RUNNING if spec else None
     defaults: dict[str, Any] = {
         "engine": ("sglang", "kvplan"),

@@ -50,6 +50,15 @@ def lazy_without_overlap(settled: Settled) -> Values:
     return {} if _told(settled, "extra_buffer_lazy") and not overlap and _shares(settled) else None
 
 
+def between_tracked(settled: Settled) -> Values:
+    """Pages that do not end where a state is kept beside prefixes, every so many tokens; or drafts, as asked for, that step over it."""
+    s, d = settings_of(settled), settled.question
+    page, every, traits = s.pools.page, Options(d).count("mamba_track_interval") or TRACKED, read_traits(settled.model)
+    tracked = traits.states and _shares(settled) and with_buffers(d, s.rules, traits, page) != "no_buffer"
+    drafted = 0 if s.picked_steps else s.pools.draft_tokens
+    return {"every": every, "page": page, "drafted": drafted} if tracked and (every % page or every < drafted) else None
+
+
 def drafts_beside_prefixes(settled: Settled) -> Values:
     """States that are kept for prefixes without extra buffers, and a draft beside them."""
     s, d = settings_of(settled), settled.question
@@ -115,6 +124,7 @@ def key_channels(settled: Settled) -> Values:
     return next(({"size": size, "tp": tp} for size in sizes if size % tp), None)
 
 
+TRACKED = 256  # ServerArgs.mamba_track_interval
 _NEWER = Move("engine_version", "a newer release")
 _TP = (Move("tp", "a size that divides it"), Move("pp", "more stages instead"))
 _UNBUFFERED = Move("option:mamba_radix_cache_strategy", "no_buffer")
@@ -143,6 +153,12 @@ BUFFERS: tuple[Stop, ...] = (
         "extra buffers", "mamba extra_buffer is not compatible with --disable-radix-cache",
         "extra buffers are for states that a prefix cache keeps", (_UNBUFFERED, Move("option:disable_radix_cache", "false")),
         "server_args.py _handle_mamba_radix_cache", since="0.5.10", before="0.5.14", when=buffers_without_prefixes,
+    ),
+    Stop(
+        "tracked states", "assert mamba_track_interval % page_size == 0",
+        "with extra buffers a state is kept every {every} tokens, at the end of a page and no sooner than a step of drafts",
+        (Move("block_size", "a size that divides {every}"), Move("option:disable_radix_cache", "true")), STRATEGY, since="0.5.8",
+        when=between_tracked, numbers="every {every} tokens, pages of {page}, {drafted} drafted",
     ),
     Stop(
         "overlap without buffers", "no_buffer do not support overlap schedule. Try to set disable_overlap_schedule=True.",

@@ -95,7 +95,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         disable-flashinfer-autotune! dllm-algorithm-config enable-dynamic-chunking! enable-fused-qk-norm-rope?
         enable-precise-embedding-interpolation! enable-prefix-mm-cache! enable-torch-compile-debug-mode! encoder-transfer-backend
         encoder-urls* fastapi-root-path forward-hooks* fp8-gemm-backend limit-mm-data-per-request log-requests-format
-        mamba-track-interval mm-process-config pp-async-batch-depth prefill-max-requests remote-instance-weight-loader-backend
+        mm-process-config pp-async-batch-depth prefill-max-requests remote-instance-weight-loader-backend
         remote-instance-weight-loader-start-seed-via-transfer-engine! rl-quant-profile soft-watchdog-timeout
         speculative-draft-attention-backend speculative-moe-a2a-backend
     """,

@@ -68,6 +68,7 @@ def test_fractions_without_prefill_graphs(model: str, version: str, how: dict[st
     ("model", "version", "how", "words"),
     [
         ("google/gemma-3-27b-it", "0.5.23", {"pp": 2}, "Pipeline Parallel is not compatible with this model."),
+        ("openbmb/MiniCPM-V-4.6", "0.5.12", {"pp": 2, "tp": 2}, "Pipeline Parallel is not compatible with this model."),
         ("deepseek-ai/DeepSeek-V3", "0.4.10", {"pp": 2, "tp": 8}, "Pipeline Parallel is not compatible with this model."),
         ("deepseek-ai/DeepSeek-V3", "0.5.23", {"kv_dtype": "fp8_e5m2", "tp": 8}, "TensorRT-LLM MLA backend only supports kv-cache-dtype"),
         (

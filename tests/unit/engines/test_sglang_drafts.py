@@ -46,3 +46,24 @@ def test_read() -> None:
     )
     assert found.question["speculative"] == "eagle3:auto:d/y"
     assert not found.findings
+
+
+def test_a_block_is_read() -> None:
+    """0.5.18's run says speculative_num_draft_tokens 16 where neither the command nor the drafter's config has a number."""
+    line = "python -m sglang.launch_server --model-path m/x --speculative-algorithm DFLASH --speculative-draft-model-path d/y"
+    (found,) = read(line, "a.sh")
+    assert found.question["speculative"] == "dflash:15:d/y"
+    assert [one.rule for one in found.findings] == ["block"]
+    (found,) = read(f"{line} --speculative-num-draft-tokens 8", "a.sh")
+    assert found.question["speculative"] == "dflash:7:d/y"
+    assert not found.findings
+
+
+def test_what_replaces_a_config_replaces_the_drafters() -> None:
+    """0.5.20 went on with an EAGLE-3 head of 4,096 tokens where max_position_embeddings was replaced, and stopped without."""
+    question = {"engine": "sglang", "engine_version": "0.5.20", "device": "h200", "tp": 8, "max_model_len": 40960}
+    drafts = {"speculative": "eagle3:3:yuhuili/EAGLE3-LLaMA3.3-Instruct-70B"}
+    plan = planned("meta-llama/llama-3.1-70b", **drafts, **question)  # type: ignore[arg-type]
+    assert "Target model's context_length (40960) is greater than the derived context_length (4096)" in plan.verdict
+    longer = {"json_model_override_args": '{"max_position_embeddings": 65536}'}
+    assert planned("meta-llama/llama-3.1-70b", **drafts, **question, engine_option=longer).starts  # type: ignore[arg-type]

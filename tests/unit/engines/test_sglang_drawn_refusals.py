@@ -23,6 +23,9 @@ CHUNKS = "assert self.chunked_prefill_size % self.page_size == 0"
         # mem_cache/memory_pool.py: the run of 0.5.3, 0.5.9, 0.5.12 and 0.5.18 ends at assert self.page_size == 64
         (V32, "0.5.9", {"tp": 8, "engine_option": {"decode_attention_backend": "cutlass_mla"}}, "assert self.page_size == 64"),
         (V32, "0.5.9", {"tp": 8, "engine_option": {"decode_attention_backend": "flashmla"}}, None),
+        # server_args.py looks at tokenspeed_mla's pages last: 128 become 64; the run of nvidia/DeepSeek-V3.2-NVFP4 has 1,286,016 tokens
+        (V32, "0.5.12", {"tp": 8, "device": "rtx-pro-6000-blackwell", "memory_fraction": 0.9, "kv_dtype": "fp8_e4m3", "engine_option": {
+            "attention_backend": "tokenspeed_mla", "decode_attention_backend": "cutlass_mla"}}, None),
         # configs/model_config.py get_num_kv_heads: 1 // 2 attention ranks; the run of DeepSeek-V3 starts, which has no heads to split
         (LLAMA, "0.5.18", GROUPS | {"dcp": 2},
          "ZeroDivisionError: integer division or modulo by zero (dcp 2, attention groups of 1 ranks)"),

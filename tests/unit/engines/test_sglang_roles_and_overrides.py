@@ -102,6 +102,12 @@ def test_internvl_has_its_text_models_config_inside_another_from_0_5_4_on(versio
     assert found.ledgers[0].cache_bytes_per_token == 32 * 2 * heads * 128 * 2
 
 
+def test_kv_heads_beside_states_are_overridden() -> None:
+    """6 layers of K and V among those with states: 4 heads where the config has 2. 0.5.18 halved the tokens of its 550 B sibling so."""
+    found = plan("nvidia/nvidia-nemotron-3-nano-30b-a3b-bf16", "0.5.18", {"json_model_override_args": '{"num_key_value_heads": 4}'})
+    assert found.ledgers[0].cache_bytes_per_token == 6 * 2 * 4 * 128 * 2
+
+
 def test_a_config_inside_another_is_not_overridden() -> None:
     found = plan("google/gemma-3-4b", "0.5.23", {"json_model_override_args": '{"num_hidden_layers": 8}'})
     assert "json_model_override_args: num_hidden_layers changes memory" in json.dumps(found.as_dict())

@@ -113,3 +113,14 @@ def test_a_rank_beyond_what_vllms_command_takes(tmp_path: Path) -> None:
     script.write_text(script.read_text().replace("--enable-lora", "--enable-lora --max-lora-rank 64"))
     (verdict,) = kvplan.check(script, device="h100")
     assert verdict.status == "fits", verdict.message
+
+
+def test_a_rank_beyond_what_sglangs_command_takes(tmp_path: Path) -> None:
+    """0.5.23 lora/lora_manager.py init_state reads adapters before it has a pool: what is too wide fails when it is put into a slot."""
+    peft(tmp_path, "mine", r=64, target_modules=["q_proj"])
+    verdict = checked(tmp_path, "sglang", "mine=./mine --max-lora-rank 16 --max-loras-per-batch 2")
+    assert verdict.status == "fits"
+    assert verdict.found.question["lora"] == "16x2"
+    (said,) = (f for f in verdict.findings if f.rule == "adapter-rank")
+    assert said.severity == "warning"
+    assert "LoRA rank 64 is greater than max_lora_rank 16; the engine starts, and fails at the first request" in said.message
