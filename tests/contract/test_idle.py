@@ -60,8 +60,8 @@ def test_nothing_that_was_chosen_is_left_without_a_word(model: str, engine: str,
 def test_a_setting_that_moves_nothing_is_named_with_its_value() -> None:
     """An embedder keeps no cache, whose format is none of its bytes; a format that is taken anyhow is no news."""
     quiet = {"engine": "vllm", "device": "h100", "context": 2048}
-    notes = kvplan.estimate("baai/bge-m3", kv_dtype="fp8", tp=2, dcp=2, **quiet).model.notes
-    assert "moves nothing in this answer: dcp 2, kv_dtype fp8" in notes
+    notes = kvplan.estimate("baai/bge-m3", kv_dtype="fp8", tp=2, **quiet).model.notes
+    assert "moves nothing in this answer: kv_dtype fp8" in notes
     for question in ({"kv_dtype": "bfloat16"}, {"kv_dtype": "auto"}, {"max_num_seqs": 1024}, {"kv_dtype": "fp8"}):
         plan = kvplan.estimate("meta-llama/llama-3.1-8b", **quiet, **question)
         assert not any("moves nothing" in note for note in plan.model.notes), question

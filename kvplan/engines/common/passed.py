@@ -89,7 +89,10 @@ def _is_off(row: Argument, key: str, value: str) -> bool:
 
 
 def _variable(table: Arguments, key: str, value: str) -> tuple[Passed, ...]:
+    """Raises SpecError for a variable that an option stands for."""
     name = variable(table, key)
+    if own := next((row.to for row in table.rows if key.upper() in row.variables and row.to.startswith("option:")), ""):
+        raise SpecError("engine_option", [(key, f"it is {own.removeprefix('option:')} here")])
     return (Passed(key, value, name, "either" if name in table.loud_variables else ""),) if name else ()
 
 

@@ -107,7 +107,8 @@ def gone_method(settled: Settled) -> Values:
 
 
 #: Classes that came to transformers after 5.19.0, which SGLang's newest release asks for (METADATA of 0.5.23) -> the first that has them.
-LATER = {named: since for since, classes in listed("common/transformers_classes").items() if three_parts(since) > (5, 19, 0) for named in classes.split()}
+_OF_TRANSFORMERS = listed("common/transformers_classes")
+LATER = {named: since for since, classes in _OF_TRANSFORMERS.items() if three_parts(since) > (5, 19, 0) for named in classes.split()}
 #: Those whose files came, or may have come, with code of their own before, which --trust-remote-code runs.
 OWN_CODE = frozenset(
     [

@@ -127,7 +127,7 @@ def test_github_commands_are_one_line_each(everything: list[dict[str, Any]]) -> 
 def test_text_for_people() -> None:
     text = findings.text(rows())
     assert text.splitlines()[0].startswith("ok a/good.sh:2 vllm meta-llama/Llama-3.1-8B-Instruct: 1 x 8,192 tokens")
-    assert text.endswith("1 fits, 1 refuses, 1 unknown, 1 broken")
+    assert text.endswith("1 fits, 1 refuses, 1 unknown, 1 broken; 2 notes more: --format json")
 
 
 def test_diff_of_a_cache_format() -> None:
