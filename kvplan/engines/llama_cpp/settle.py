@@ -148,6 +148,8 @@ BEFORE_LATENTS = frozenset({("DeepseekV2ForCausalLM", 27), ("DeepseekV2ForCausal
 def _as_kept(d: Deployment, rules: LlamaRules, formats: CacheFormats) -> tuple[Lowered, SpecError | None, tuple[str, ...]]:
     """The model with its caches as this build keeps them, what keeps it from loading, and what is said of windows it does not use."""
     lowered, misfit = lowered_or_plain(d, formats)
+    if d.model.mtp and d.model.mtp.method == "dspark":  # stages are converted to a file of their own (llama.cpp#26452)
+        lowered = replace(lowered, draft=())
     ignored, notes = d.model.architecture in WINDOWS_IGNORED, []
     if ignored and any(t.keep.kind in ("window", "chunk") for layer in lowered.layers for c in layer.caches for t in c.tensors):
         notes.append(f"llama.cpp does not use the windows of {d.model.architecture}: every layer keeps all tokens")
