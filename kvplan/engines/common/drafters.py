@@ -31,11 +31,14 @@ def runs_shipped(d: Deployment, method: str, own: Collection[str] = OWN) -> bool
     return method == "dspark" if stages else runs_own(method, own)
 
 
-def drafter(d: Deployment, model: Lowered, formats: CacheFormats, *, own: Collection[str] = OWN) -> Drafter | None:
+def drafter(
+    d: Deployment, model: Lowered, formats: CacheFormats, *, own: Collection[str] = OWN, most: int | None = None
+) -> Drafter | None:
     """What `speculative` drafts with; None where nothing is held for it, or its size is not known (`unknown`).
 
     formats  the target's cache formats, in which the drafter's caches are kept
     own      methods that mean the model's own modules where no other is named
+    most     how many of those an engine loads, the first ones; all where it is not given
     """
     spec = read_speculative(d.speculative)
     if spec is None or spec.method in FREE:
@@ -44,7 +47,8 @@ def drafter(d: Deployment, model: Lowered, formats: CacheFormats, *, own: Collec
         return _named(d, model, formats)
     if spec.model is None and runs_shipped(d, spec.method, own) and model.draft:
         name = f"{d.model.id}, its own draft modules"
-        return Drafter(name, model.draft, tuple(w for layer in model.draft for w in layer.weights), own_draft_formats(d), d.model.source)
+        loaded = model.draft[:most]
+        return Drafter(name, loaded, tuple(w for layer in loaded for w in layer.weights), own_draft_formats(d), d.model.source)
     return None
 
 
