@@ -62,7 +62,8 @@ def deployment(model: str | PathLike[str] | ModelSpec, **question: Unpack[Questi
     values["counted"] = "n_devices" in values and question.get("n_devices") is None
     drafting = _drafter(values.get("speculative"))
     if drafting is None and (drafting := _beside(spec, values)) is not None:
-        spec = spec.changed(notes=(*spec.notes, f"drafts with {drafting.id} in {_BESIDE_TYPE}, a file that unsloth's conversions have beside it"))
+        said = f"drafts with {drafting.id} in {_BESIDE_TYPE}, a file that unsloth's conversions have beside it"
+        spec = spec.changed(notes=(*spec.notes, said))
     return calibrated(Deployment(model=spec, stored=stored, drafter=drafting, **values))
 
 

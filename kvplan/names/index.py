@@ -36,7 +36,7 @@ EVIDENCE: dict[str, str] = {
     "j": "{name} has the shapes of {base}: a public file states its sizes; its config.json was not read",
     "z": "{name} has the shapes of {base}: MTEB's registry names the model that it was adapted from, and gives it that model's count of "
     "parameters to the last one; its config.json was not read",
-    "e": "{name} has the shapes of {base}, as its name says, stages of DSpark among them as its model card says; its config.json was not read",
+    "e": "{name} has the shapes of {base}, as its name says, DSpark's stages among them, as its card says; its config.json was not read",
     "s": "{name} has the shapes of {base}; the format of its weights is by the size of the file (ollama.com/library, June 2026)",
     "t": "{name} has the shapes of {base}: a table (llmfit 1.1.17) gives both the same sizes and total; its config.json was not read",
     "x": "{name} has the shapes of {base}: a table (llmfit 1.1.17) gives both the same sizes; its total is not known, so that it may be "

@@ -26,14 +26,12 @@ def runs_own(method: str, own: Collection[str] = OWN) -> bool:
 
 
 def runs_shipped(d: Deployment, method: str, own: Collection[str] = OWN) -> bool:
-    """Whether a method runs the modules that the model itself ships: DSpark's stages are no modules of another way, nor are those stages."""
+    """Whether a method runs the modules that the model itself ships: DSpark's stages are no modules of another way, nor those stages."""
     stages = d.model.mtp is not None and d.model.mtp.method == "dspark"
     return method == "dspark" if stages else runs_own(method, own)
 
 
-def drafter(
-    d: Deployment, model: Lowered, formats: CacheFormats, *, own: Collection[str] = OWN, most: int | None = None
-) -> Drafter | None:
+def drafter(d: Deployment, model: Lowered, formats: CacheFormats, *, own: Collection[str] = OWN, most: int | None = None) -> Drafter | None:
     """What `speculative` drafts with; None where nothing is held for it, or its size is not known (`unknown`).
 
     formats  the target's cache formats, in which the drafter's caches are kept

@@ -194,7 +194,7 @@ def deepseek_v4(f: Fields, t: Latent) -> Stack:
     at = layer(found[n] if len(found) > n else 0, False)
     shipped = stages(f, len(found) - n)
     if shipped and f.opt("dspark_markov_rank") is None:
-        said = f"dspark_markov_rank: missing, so that its {shipped} DSpark stages are not counted, which load where --speculative dspark does"
+        said = f"dspark_markov_rank: missing, so that its {shipped} DSpark stages, which dspark drafts with, are not counted"
         return {**made, "notes": [*made.get("notes", []), said]}
     if shipped:
         return made | {"mtp": {"modules": shipped, "block": at, "method": "dspark", "beside": [*_beside_stages(f), *head]}}
