@@ -113,7 +113,7 @@ def _beside(spec: ModelSpec, values: Mapping[str, Any]) -> ModelSpec | None:
     engine, is_gemma = values.get("engine"), (spec.architecture or "").lower().startswith("gemma4")
     if engine != "llama.cpp" or method != "mtp" or ":" in named or not is_gemma or spec.mtp or spec.hidden_size not in _GEMMA_4:
         return None
-    return catalogue.find_model(f"google/gemma-4-{_GEMMA_4[spec.hidden_size]}-it-assistant").changed(checkpoint=_BESIDE_TYPE)
+    return catalogue.find_model(f"google/gemma-4-{_GEMMA_4[spec.hidden_size]}-assistant").changed(checkpoint=_BESIDE_TYPE)
 
 
 def calibrated(d: Deployment, engine: str | None = None) -> Deployment:

@@ -23,7 +23,7 @@ def test_what_gemma_4s_drafter_adds_in_llama_cpp(context: int, mib: int) -> None
 
 def test_the_file_beside_it_is_said() -> None:
     plan = planned("unsloth/gemma-4-12b-it-GGUF:UD-Q4_K_XL", engine="llama.cpp", device="rtx-4090", context=8192, speculative="mtp:4")
-    assert any("gemma-4-12b-it-assistant in q8_0" in note for note in plan.model.notes)
+    assert any("gemma-4-12b-assistant in q8_0" in note for note in plan.model.notes)
 
 
 @pytest.mark.parametrize(("engine", "version", "said", "modules"), [
