@@ -151,6 +151,34 @@ def test_dflash2_without_a_selector_is_refused() -> None:
         parameters({**config, "dflash_config": {**SELECTED, "conv_group_size": 3}})
 
 
+#: Inferact/Kimi-K3-DSpark and poolside/Laguna-S-2.1-DFlash, their shapes alone: the parameters are those of their files.
+K3_DSPARK: dict[str, Any] = {
+    "architectures": ["K3DSparkModel"], "model_type": "k3_dspark", "hidden_size": 7168, "intermediate_size": 14336,
+    "num_hidden_layers": 5, "num_attention_heads": 64, "num_key_value_heads": 64, "q_lora_rank": 1536, "kv_lora_rank": 512,
+    "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "vocab_size": 163840, "max_position_embeddings": 1048576,
+    "num_target_layers": 5, "target_hidden_size": 7168, "target_layer_ids": [2, 23, 47, 71, 89], "markov_rank": 256,
+    "markov_head_type": "vanilla", "enable_confidence_head": True, "confidence_head_with_markov": True, "tie_word_embeddings": False,
+    "draft_vocab_size": 163840, "torch_dtype": "bfloat16",
+}  # fmt: skip
+LAGUNA_DFLASH: dict[str, Any] = {
+    "architectures": ["DFlashLagunaForCausalLM"], "model_type": "laguna", "hidden_size": 3072, "intermediate_size": 12288,
+    "num_hidden_layers": 6, "num_attention_heads": 72, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 100352,
+    "draft_vocab_size": 100352, "max_position_embeddings": 1048576, "gating": "per-head", "sliding_window": 512, "num_experts": 0,
+    "layer_types": ["sliding_attention"] * 6, "dflash_config": {"target_layer_ids": [1, 10, 19, 29, 38, 47], "mask_token_id": 12},
+    "torch_dtype": "bfloat16",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("config", "total", "kind"),
+    [(K3_DSPARK, 4_775_815_682 // 2 + 163_840 * 7168, "mla"), (LAGUNA_DFLASH, 1_114_977_792, "sliding")],
+)
+def test_drafters_of_other_layers_are_as_large_as_their_files(config: dict[str, Any], total: int, kind: str) -> None:
+    assert parameters(config) == total
+    spec = parse_spec(import_config(config, "a/config.json"), "a")
+    assert {mixer.kind for block in spec.blocks.values() for mixer in block.mixers} == {kind}
+
+
 #: deepseek-ai/DeepSeek-V4-Flash-0731, its shape alone: 46 ratios for 43 layers, one draft module counted, three DSpark stages shipped.
 V4_0731: dict[str, Any] = {
     "architectures": ["DeepseekV4ForCausalLM"], "model_type": "deepseek_v4", "dtype": "bfloat16", "hidden_size": 4096, "head_dim": 512,
