@@ -67,11 +67,17 @@ class Encoder(Record):
 
 
 class Mtp(Record):
-    """Draft modules shipped with the model: `modules` layers of `block`, each with `weights` of its own."""
+    """Draft modules shipped with the model: `modules` layers of `block`, each with `weights` of its own.
+
+    method   the way of drafting that runs them: mtp by any of its names, or dspark, whose stages draft a block at once
+    beside   what stands beside them once, whatever their number
+    """
 
     modules: Annotated[int, Between(1, 64)]
     block: Text
     weights: tuple[ExtraWeight, ...] = ()
+    method: Literal["mtp", "dspark"] = "mtp"
+    beside: tuple[ExtraWeight, ...] = ()
 
 
 class Tower(Record):
@@ -320,7 +326,9 @@ def _lower(same: Same[ModelSpec], formats: CacheFormats) -> Lowered:
     draft: tuple[Layer, ...] = ()
     if spec.mtp:
         block = lowered[spec.mtp.block]
-        draft = (Layer(caches=block.caches, weights=(*block.weights, *(w.tensor() for w in spec.mtp.weights))),) * spec.mtp.modules
+        module = Layer(caches=block.caches, weights=(*block.weights, *(w.tensor() for w in spec.mtp.weights)))
+        first_one = replace(module, weights=(*module.weights, *(w.tensor() for w in spec.mtp.beside))) if spec.mtp.beside else module
+        draft = (first_one, *(module,) * (spec.mtp.modules - 1))
     n, layers = spec.n_layers, _deviating(spec, [*(lowered[name] for name in spec.layer_names), *draft])
     return Lowered(
         layers=layers[:n],

@@ -39,7 +39,11 @@ def deployment(model: str | PathLike[str] | ModelSpec, **question: Unpack[Questi
     values = values_of(question)
     spec, stored = of_files(model, values)
     values["counted"] = "n_devices" in values and question.get("n_devices") is None
-    return calibrated(Deployment(model=spec, stored=stored, drafter=_drafter(values.get("speculative")), **values))
+    drafting = _drafter(values.get("speculative"))
+    if drafting is None and (drafting := _beside(spec, values)) is not None:
+        said = f"drafts with {drafting.id} in {_BESIDE_TYPE}, a file that unsloth's conversions have beside it"
+        spec = spec.changed(notes=(*spec.notes, said))
+    return calibrated(Deployment(model=spec, stored=stored, drafter=drafting, **values))
 
 
 def values_of(question: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,6 +107,21 @@ def _drafter(speculative: str | None) -> ModelSpec | None:
         return of_file(name)[0] if is_path(name) else catalogue.find_model(name)
     except KvplanError:
         return None
+
+
+#: MTP drafters of Gemma 4, which are files of their own beside a conversion (`mtp-gemma-4-*.gguf`), by the width of the hidden states they
+#: read; llama.cpp finds the file by itself. Its type is that of unsloth's: 465,109,248 bytes beside Gemma 4 12B are q8_0.
+_GEMMA_4 = {1536: "e2b", 2560: "e4b", 2816: "26b-a4b", 3840: "12b", 5376: "31b"}
+_BESIDE_TYPE = "q8_0"
+
+
+def _beside(spec: ModelSpec, values: Mapping[str, Any]) -> ModelSpec | None:
+    """The drafter in a file of its own that a model's conversion comes with; None where it comes with none."""
+    method, _, named = str(values.get("speculative") or "").partition(":")
+    engine, is_gemma = values.get("engine"), (spec.architecture or "").lower().startswith("gemma4")
+    if engine != "llama.cpp" or method != "mtp" or ":" in named or not is_gemma or spec.mtp or spec.hidden_size not in _GEMMA_4:
+        return None
+    return catalogue.find_model(f"google/gemma-4-{_GEMMA_4[spec.hidden_size]}-assistant").changed(checkpoint=_BESIDE_TYPE)
 
 
 def calibrated(d: Deployment, engine: str | None = None) -> Deployment:

@@ -39,8 +39,39 @@ def test_models_that_ship_draft_modules() -> None:
             "z-lab/Qwen3.5-122B-A10B-DFlash",
             6 * (2 * 3072 * 4096 + 2 * 3072 * 1024 + 2 * 128 + 3 * 3072 * 9216 + 2 * 3072) + 3072 + 3072 * 8 * 3072 + 3072,
         ),
+        # bytes that a loader demands of the file beside the embedding, which is Kimi K3's (gavamedia/deltafin dspark_checkpoint.rs)
+        ("Inferact/Kimi-K3-DSpark", 4_775_815_682 // 2 + 163_840 * 7168),
+        # the header of its file: 69 tensors (shisa-ai/hipEngine docs/LAGUNA.md)
+        ("poolside/Laguna-S-2.1-DFlash", 1_114_977_792),
+        ("poolside/Laguna-S-2.1-DFlash-NVFP4", 1_114_977_792),
     ],
 )  # fmt: skip
 def test_sizes_of_published_drafters(name: str, parameters: int) -> None:
     plan = planned(name, engine="ideal", context=1024)
     assert plan.model.parameters == parameters
+
+
+@pytest.mark.parametrize(
+    ("name", "n_bytes", "off"),
+    [
+        ("Inferact/MiniMax-M3-EAGLE3-GQA", 6_149_993_396, 1e-5),  # the file, its header and tables beside it
+        ("Inferact/MiniMax-M3-EAGLE3", 6.53e9, 1e-3),
+        ("RadixArk/Inkling-Small-DSpark-Preview", 1.80e9, 1e-3),
+        ("google/gemma-4-12B-it-assistant", 806.5 * 2**20, 1e-3),
+        ("google/gemma-4-26B-A4B-it-assistant", 840e6, 1e-3),
+        ("google/gemma-4-31B-it-assistant", 940e6, 2e-3),
+        ("google/gemma-4-E4B-it-assistant", 2 * 78.8e6, 1e-3),  # its table of words counted
+        ("google/gemma-4-E2B-it-assistant", 2 * 78.0e6, 1e-3),
+    ],
+)
+def test_files_of_published_drafters(name: str, n_bytes: float, off: float) -> None:
+    plan = planned(name, engine="ideal", context=1024)
+    assert plan.model.weight_bytes == pytest.approx(n_bytes, rel=off)
+
+
+def test_mimo_v2_ships_three_modules() -> None:
+    """The Hub's 1,023,182,841,600 of MiMo-V2.5-Pro: its layers, 69 x 384 biases of routers, three modules. vLLM loads the first alone."""
+    plan = planned("XiaomiMiMo/MiMo-V2.5-Pro", engine="ideal", context=1024)
+    assert plan.model.parameters + 69 * 384 + plan.model.mtp_parameters == 1_023_182_841_600
+    one = 6144 * (128 * 192 + 8 * 192 + 8 * 128) + 128 * 128 * 6144 + 128 + 3 * 6144 * 16384 + 2 * 6144 * 6144 + 5 * 6144
+    assert plan.model.mtp_parameters == 3 * one

@@ -101,10 +101,13 @@ def test_qwen3_8_flash_next_is_stored_as_its_files_are() -> None:
 
 
 @pytest.mark.parametrize("written", ["Flash-0731", "Flash-DSpark", "Pro-0813", "Pro-DSpark"])
-def test_deepseek_v4s_with_dspark_are_the_preview_s_shapes_and_say_so(written: str) -> None:
-    found = catalogue.find_model(f"deepseek-ai/DeepSeek-V4-{written}")
-    assert found.blocks == catalogue.find_model(f"deepseek-ai/deepseek-v4-{written.partition('-')[0].lower()}").blocks
-    assert any("three layers of DSpark" in note for note in found.notes)
+def test_deepseek_v4s_with_dspark_are_the_preview_s_shapes_and_its_stages(written: str) -> None:
+    found, preview = (catalogue.find_model(f"deepseek-ai/DeepSeek-V4-{name}") for name in (written, written.partition("-")[0]))
+    assert found.blocks == preview.blocks
+    assert found.mtp is not None
+    assert (found.mtp.modules, found.mtp.method) == (3, "dspark")
+    assert preview.mtp is not None
+    assert (preview.mtp.modules, preview.mtp.method) == (1, "mtp")
 
 
 @pytest.mark.parametrize(("name", "millions"), [("tiny", 39), ("base", 74), ("small", 244), ("medium", 769), ("large-v3-turbo", 809)])
@@ -176,7 +179,6 @@ def test_thebloke_has_awq_in_groups_of_128_of_what_its_name_says(written: str, o
     [
         "TheBloke/Llama-2-13B-chat-GPTQ",  # its groups differ from model to model
         "TheBloke/nobody-knows-7B-AWQ",
-        "google/gemma-4-31B-it-assistant",
     ],
 )
 def test_what_no_source_has_stays_refused_by_name(written: str) -> None:

@@ -25,20 +25,28 @@ def runs_own(method: str, own: Collection[str] = OWN) -> bool:
     return method in own or method.endswith("_mtp")
 
 
-def drafter(d: Deployment, model: Lowered, formats: CacheFormats, *, own: Collection[str] = OWN) -> Drafter | None:
+def runs_shipped(d: Deployment, method: str, own: Collection[str] = OWN) -> bool:
+    """Whether a method runs the modules that the model itself ships: DSpark's stages are no modules of another way, nor those stages."""
+    stages = d.model.mtp is not None and d.model.mtp.method == "dspark"
+    return method == "dspark" if stages else runs_own(method, own)
+
+
+def drafter(d: Deployment, model: Lowered, formats: CacheFormats, *, own: Collection[str] = OWN, most: int | None = None) -> Drafter | None:
     """What `speculative` drafts with; None where nothing is held for it, or its size is not known (`unknown`).
 
     formats  the target's cache formats, in which the drafter's caches are kept
     own      methods that mean the model's own modules where no other is named
+    most     how many of those an engine loads, the first ones; all where it is not given
     """
     spec = read_speculative(d.speculative)
     if spec is None or spec.method in FREE:
         return None
     if d.drafter is not None:
         return _named(d, model, formats)
-    if spec.model is None and runs_own(spec.method, own) and model.draft:
+    if spec.model is None and runs_shipped(d, spec.method, own) and model.draft:
         name = f"{d.model.id}, its own draft modules"
-        return Drafter(name, model.draft, tuple(w for layer in model.draft for w in layer.weights), own_draft_formats(d), d.model.source)
+        loaded = model.draft[:most]
+        return Drafter(name, loaded, tuple(w for layer in loaded for w in layer.weights), own_draft_formats(d), d.model.source)
     return None
 
 
@@ -49,7 +57,8 @@ def unknown(d: Deployment, found: Drafter | None) -> str:
         return ""
     who = f"the drafter {spec.model[:100]}" if spec.model else f"the {spec.method} drafter"
     if runs_own(spec.method) and spec.model is None:
-        who = f"the {spec.method} modules of {d.model.id}, which declares none,"
+        ships = "ships DSpark's stages in their place" if d.model.mtp else "declares none"
+        who = f"the {spec.method} modules of {d.model.id}, which {ships},"
     if spec.model:
         what = "no name, spec or config.json of a drafter that is read"
         give = f"declare its layers in a spec file and give that with --speculative {spec.method}:{spec.tokens}:MODEL"
@@ -70,6 +79,8 @@ def _named(d: Deployment, target: Lowered, formats: CacheFormats) -> Drafter:
 def own_tensors(d: Deployment, model: Lowered, target: Lowered) -> Lowered:
     """A drafter's model without what it takes from the target: an embedding or output of the same shape, unless it is a whole model.
 
+    An EAGLE-3 head's output was trained and is its own, whatever its shape (vLLM v1/spec_decode/llm_base_proposer.py
+    _maybe_share_lm_head, which compares; sglang models/llama_eagle3.py, which takes the target's where no draft_vocab_size is said).
     Where the method runs modules and the checkpoint ships some beside its layers, those alone.
     """
     spec = read_speculative(d.speculative)
@@ -80,7 +91,7 @@ def own_tensors(d: Deployment, model: Lowered, target: Lowered) -> Lowered:
     model = _with_joint(d, model) if spec.method == "eagle" else model
     theirs = _vocabularies(target)
     own = model.embedding if model.embedding and model.embedding.shape not in theirs else None
-    last = tuple(w for w in model.last if w.role != "head" or w.shape not in theirs)
+    last = tuple(w for w in model.last if w.role != "head" or w.shape not in theirs or spec.method == "eagle3")
     return replace(model, last=last, embedding=own, tied=model.tied and own is not None)
 
 

@@ -144,10 +144,16 @@ def _check(d: Deployment, name: str) -> None:
 #: expanded by (#12801): llama.cpp keeps K and V of every head for those, whatever the build (tests/threads: 3,910 MiB for 32,768 tokens).
 BEFORE_LATENTS = frozenset({("DeepseekV2ForCausalLM", 27), ("DeepseekV2ForCausalLM", 60)})
 
+#: Classes whose draft modules a conversion leaves out, as no config counts them (conversion: `model.mtp.` of MiMo-V2); DSpark's stages go
+#: to a file of their own (#26452).
+WITHOUT_MODULES = frozenset({"MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM"})
+
 
 def _as_kept(d: Deployment, rules: LlamaRules, formats: CacheFormats) -> tuple[Lowered, SpecError | None, tuple[str, ...]]:
     """The model with its caches as this build keeps them, what keeps it from loading, and what is said of windows it does not use."""
     lowered, misfit = lowered_or_plain(d, formats)
+    if d.model.mtp and (d.model.mtp.method == "dspark" or d.model.architecture in WITHOUT_MODULES):
+        lowered = replace(lowered, draft=())
     ignored, notes = d.model.architecture in WINDOWS_IGNORED, []
     if ignored and any(t.keep.kind in ("window", "chunk") for layer in lowered.layers for c in layer.caches for t in c.tensors):
         notes.append(f"llama.cpp does not use the windows of {d.model.architecture}: every layer keeps all tokens")

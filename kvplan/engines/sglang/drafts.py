@@ -26,6 +26,8 @@ UNNAMED_DRAFTS = frozenset({
     "Qwen3NextForCausalLM", "Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForCausalLM",
     "Qwen3_5MoeForConditionalGeneration",
 })  # fmt: skip
+#: ... of which each step has one (arg_groups/overrides.py _mimo_v2_overrides; multi_layer_eagle_worker_v2.py draft_runner_list).
+A_MODULE_A_STEP = ("MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM")
 #: ... whose config is made to count one where it counts none (configs/model_config.py of 0.5.23, where is_draft_model).
 MADE_TO_COUNT = frozenset({"DeepseekV4ForCausalLM", "HYV3ForCausalLM", "HYV4ForCausalLM", "Qwen4ExpForConditionalGeneration"})
 

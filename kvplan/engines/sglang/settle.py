@@ -18,7 +18,7 @@ from kvplan.engines.sglang import adapters, backends, exchange, memory, minimax_
 from kvplan.engines.sglang.cells import Split
 from kvplan.engines.sglang.choices import CHOICES
 from kvplan.engines.sglang.classes import EMBEDS, NO_LENGTH, NUMBERED_ENCODERS, UNREAD_LENGTH, WHOLE_PROMPTS
-from kvplan.engines.sglang.drafts import OWN_DRAFTS, draft_layers, is_tree
+from kvplan.engines.sglang.drafts import A_MODULE_A_STEP, OWN_DRAFTS, draft_layers, is_tree
 from kvplan.engines.sglang.fraction import AITER_CONTEXT, AITER_SHARE, default_fraction, on_amd, sees, uses_aiter
 from kvplan.engines.sglang.kept import as_kept
 from kvplan.engines.sglang.layout import SglangLayout, read_shape
@@ -145,7 +145,8 @@ def settle(d: Deployment) -> Settled:
         whole_index=keeps_index(options, rules), key_copies=HOST_ROWS if options.flag("enable_hisparse") else 1,
         replayed=REPLAYED * options.flag("enable_linear_replayssm"),
     )  # fmt: skip
-    drafts = drafter(question, model, stored, own=OWN_DRAFTS)
+    steps = spec.tokens if spec and question.model.architecture in A_MODULE_A_STEP else None
+    drafts = drafter(question, model, stored, own=OWN_DRAFTS, most=steps)
     model = remade(replace(model, draft=drafts.layers if drafts else model.draft), lambda _, cache: as_kept(cache, split))
     drafts = drafts and drafts._replace(layers=model.draft)
     window_share = options.number("swa_full_tokens_ratio")

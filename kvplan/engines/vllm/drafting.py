@@ -62,6 +62,9 @@ _OWN_MODULES: dict[str, str] = {
 }
 OF_THEIR_OWN: dict[str, str] = {named: first for first, classes in _OWN_MODULES.items() for named in classes.split()}
 
+#: Classes of which the first module alone is loaded, however many the checkpoint has (models/mimo_v2_mtp.py _MIMO_V2_FLASH_NUM_MTP_LAYERS).
+FIRST_ALONE = ("MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM", "MiMoV2OmniForCausalLM")
+
 
 def none_of_its_own(settled: Settled) -> Values:
     """The model's own modules where its class has none: its whole config is then taken for a drafter, of no method that there is."""

@@ -33,6 +33,7 @@ from kvplan.engines.vllm.batches import batch_defaults, goes_in_pieces
 from kvplan.engines.vllm.before_v1 import capped
 from kvplan.engines.vllm.captures import asked
 from kvplan.engines.vllm.connectors import without_hybrid
+from kvplan.engines.vllm.drafting import FIRST_ALONE
 from kvplan.engines.vllm.exchange import BUFFER_MIB, CHUNK, HIGH_THROUGHPUT, kernels_of, unsized
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.generation import rules_of
@@ -223,7 +224,7 @@ def _read(
     speculation = read_speculative(d.speculative)
     method = speculation.method if speculation else "off"
     method = "mtp" if runs_own(method) else method
-    found = drafter(d, model, formats)
+    found = drafter(d, model, formats, most=1 if d.model.architecture in FIRST_ALONE else None)
     if found:
         found = found._replace(layers=as_target(found.layers, model))
     pp = d.pp or 1

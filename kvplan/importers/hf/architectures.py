@@ -40,6 +40,7 @@ ARCHITECTURES: dict[str, str] = {
     "PEagleDraftModel": "eagle3", "PeagleLlamaForCausalLM": "eagle3", "Eagle3Qwen2_5vlForCausalLM": "eagle3",
     "Eagle3Qwen3vlForCausalLM": "eagle3", "Eagle3MiniMaxM2ForCausalLM": "eagle3", "Eagle3Qwen3ForCausalLM": "eagle3_qwen3",
     "PeagleQwen3ForCausalLM": "eagle3_qwen3", "DFlashDraftModel": "dflash", "DSparkDraftModel": "dspark", "Qwen3DSparkModel": "dspark",
+    "DFlashLagunaForCausalLM": "dflash_laguna", "K3DSparkModel": "k3_dspark",
     "DominoDraftModel": "dflash", **dict.fromkeys(("DFlash2DraftModel", "DFlash2BeamDraftModel", "MiniMaxDFlash2DraftModel"), "dflash2"),
     "ChameleonForConditionalGeneration": "chameleon", "Emu3ForConditionalGeneration": "emu3", "xLSTMForCausalLM": "xlstm",
     "Qwen4ExpForCausalLM": "qwen4_exp_text", "Qwen4ExpForConditionalGeneration": "qwen4_exp", "InklingForCausalLM": "inkling_text",

@@ -136,6 +136,11 @@ def arctic(f: Fields, t: Decoder) -> Stack:
     return model(f, [sparse if (i + 1) % every == 0 else block([attention], [dense]) for i in range(n)])
 
 
+#: Draft modules of MiMo-V2, which no config counts: sliding layers with a dense network. Three make the Hub's 1,023,182,841,600 parameters
+#: of MiMo-V2.5-Pro to the last one. Shapes: vLLM 0.26 models/mimo_v2_mtp.py MiMoV2MTPLayer, whose projection of both states is in 16 bits.
+MIMO_V2_MODULES = 3
+
+
 def mimo_v2(f: Fields, t: Decoder) -> Stack:
     """MiMo-V2: sliding and full layers with head counts of their own, V narrower than K, sinks where the config has them."""
     n = f.dim("num_hidden_layers")
@@ -163,7 +168,9 @@ def mimo_v2(f: Fields, t: Decoder) -> Stack:
     dense = dense_of(f.dim("intermediate_size"))
     sparse = where(f, experts, n)
     layers = [block([slides if s else full], [moe(f, experts) if has else dense]) for s, has in zip(pattern, sparse, strict=True)]
-    return model(f, layers)
+    hidden = f.dim("hidden_size")
+    own = [*(weight(name, hidden, role="norm") for name in ("enorm", "hnorm", "final_layernorm")), weight("eh_proj", hidden, 2 * hidden)]
+    return model(f, layers) | {"mtp": {"modules": MIMO_V2_MODULES, "block": block([slides], [dense]), "weights": own}}
 
 
 def mllama(f: Fields, t: Decoder) -> Stack:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from kvplan.importers.hf.attention import mixer
-from kvplan.importers.hf.decoder import Stack, decoder, lengths
-from kvplan.importers.hf.experts import dense
+from kvplan.importers.hf.decoder import Stack, decoder, lengths, model
+from kvplan.importers.hf.experts import dense, dense_of
 from kvplan.importers.hf.fields import Fields
+from kvplan.importers.hf.latent import Latent, mla
 from kvplan.importers.hf.rows import Decoder
 from kvplan.importers.hf.stack import Block, block, weight
 
@@ -115,6 +116,28 @@ def dspark(f: Fields, t: Decoder) -> Stack:
         width = hidden + (rank if said.get("confidence_head_with_markov") else 0)
         heads += [weight("confidence", 1, width), weight("confidence_bias", 1, role="norm")]
     return {**made, "weights": [*made["weights"], *heads]}
+
+
+def dflash_laguna(f: Fields, t: Decoder) -> Stack:
+    """DFlash of Laguna: each hidden state is normed before it is projected, attention has a gate (vLLM 0.26 models/laguna_dflash.py)."""
+    made, inner = dflash(f, t), _layers(f)
+    gate = {"output_gate": "head" if inner.opt("gating") in (True, "per-head") else "element"} if inner.opt("gating") else {}
+    layers = [{**layer, "mixers": [{**mixer, **gate} for mixer in layer["mixers"]]} for layer in made["layers"]]
+    norms = weight("aux_hidden_norms", _states(f, len(layers)) * inner.dim("hidden_size"), role="norm")
+    return {**made, "layers": layers, "weights": [*made["weights"], norms]}
+
+
+def dspark_latent(f: Fields, t: Latent) -> Stack:
+    """DSpark over layers of latent attention (vLLM transformers_utils/configs/k3_dspark.py, models/kimi_k3/nvidia/dspark_mla.py)."""
+    hidden, words, rank = f.dim("hidden_size"), f.dim("vocab_size"), f.dim("markov_rank")
+    read = f.dim("num_target_layers") * f.dim_or("target_hidden_size", hidden)
+    beside = [weight("context_proj", hidden, read), weight("context_norm", hidden, role="norm")]
+    beside += [weight("markov_w1", words, rank), weight("markov_w2", f.dim_or("draft_vocab_size", words), rank)]
+    if f.flag("enable_confidence_head"):
+        width = hidden + (rank if f.flag("confidence_head_with_markov") else 0)
+        beside += [weight("confidence", 1, width), weight("confidence_bias", 1, role="norm")]
+    layers = [block([mla(f)], [dense_of(f.dim("intermediate_size"))])] * f.dim("num_hidden_layers")
+    return {**model(f, layers, weights=beside), "lm_head": False, "notes": [_SAID]}
 
 
 def dflash2(f: Fields, t: Decoder) -> Stack:

@@ -35,6 +35,8 @@ _DFLASH = Row("drafters:dflash", FAMILIES["qwen3"].traits, model_type="qwen3")
 RARE: dict[str, Row] = {
     "eagle3": _EAGLE3, "eagle3_qwen3": _EAGLE3._replace(model_type="qwen3"), "dflash": _DFLASH,
     "dspark": _DFLASH._replace(lower="drafters:dspark"), "dflash2": _DFLASH._replace(lower="drafters:dflash2"),
+    "dflash_laguna": _DFLASH._replace(lower="drafters:dflash_laguna", model_type="laguna"),
+    "k3_dspark": Row("drafters:dspark_latent", Latent(experts=None)),
     "sdar": FAMILIES["qwen3"]._replace(model_type="qwen3"), "sdar_moe": FAMILIES["qwen3_moe"]._replace(model_type="qwen3_moe"),
     "chameleon": Row("wrappers_by_rule:chameleon", Decoder(**_QKVO, mlp_bias="mlp_bias", qk_norm="heads", qk_norm_bias=True)),  # type: ignore[arg-type]
     "moshi": _MOSHI, "moshi_whole": _MOSHI._replace(lower="wrappers_by_rule:moshi_whole"),

@@ -121,13 +121,27 @@ def ratios(f: Fields, n: int) -> list[int]:
 
 
 def stages(f: Fields, beyond: int) -> int:
-    """DSpark stages that a release ships in place of the draft module it counts (3 of DeepSeek-V4-Flash-0731).
+    """DSpark stages that a release ships in place of the draft module it counts (3 of DeepSeek-V4-Flash-0731, which counts 1).
 
     Those that have a ratio of their own, else n_mtp_layers, 3 where it is not stated (vLLM models/deepseek_v4/nvidia/dspark.py).
     """
     if f.data.get("dspark_target_layer_ids") is None:
         return 0
     return beyond if beyond > 0 else f.dim_or("n_mtp_layers", 3)
+
+
+def _beside_stages(f: Fields) -> list[dict[str, Any]]:
+    """What DSpark's stages have once: the projection of the hidden states they read, stored as the model's own matrices are; norms; the
+    tables that correct a word by the one before, every rank's own; the one row that says how sure a word is.
+
+    Source: vLLM 0.28 models/deepseek_v4/nvidia/dspark.py DSparkDeepseekV4Model, models/qwen3_dspark.py DSparkMarkovHead.
+    """
+    hidden, words, rank = f.dim("hidden_size"), f.dim("vocab_size"), f.dim("dspark_markov_rank")
+    read = f.items("dspark_target_layer_ids") or []
+    norms = [weight(name, hidden, role="norm") for name in ("main_norm", "norm")]
+    tables = [weight("markov_w1", words, rank), weight("markov_w2", f.dim_or("draft_vocab_size", words), rank)]
+    sure = [weight("confidence", 1, hidden + rank)] if f.data.get("enable_confidence_head") is not False else []
+    return [weight("main_proj", hidden, len(read) * hidden, role="mlp"), *norms, *tables, *sure]
 
 
 def compressed(f: Fields, ratio: int, overlap: bool) -> dict[str, Any]:
@@ -177,13 +191,16 @@ def deepseek_v4(f: Fields, t: Latent) -> Stack:
     layers = [layer(ratio, i < hashed) for i, ratio in enumerate(found[:n])]
     head = [weight("hc_head_fn", m, m * hidden), weight("hc_head_base", m), weight("hc_head_scale", 1)]
     made = model(f, layers, weights=head)
+    at = layer(found[n] if len(found) > n else 0, False)
     shipped = stages(f, len(found) - n)
-    if shipped:
-        said = f"dspark_target_layer_ids: its {shipped} DSpark stages are not counted, which load where --speculative dspark does"
+    if shipped and f.opt("dspark_markov_rank") is None:
+        said = f"dspark_markov_rank: missing, so that its {shipped} DSpark stages, which dspark drafts with, are not counted"
         return {**made, "notes": [*made.get("notes", []), said]}
+    if shipped:
+        return made | {"mtp": {"modules": shipped, "block": at, "method": "dspark", "beside": [*_beside_stages(f), *head]}}
     modules = f.count("num_nextn_predict_layers")
     if modules:
         norms = [weight(name, hidden, role="norm") for name in ("enorm", "hnorm", "norm")]
         own = [*norms, weight("e_proj", hidden, hidden), weight("h_proj", hidden, hidden), *head]
-        made["mtp"] = {"modules": modules, "block": layer(found[n] if len(found) > n else 0, False), "weights": own}
+        made["mtp"] = {"modules": modules, "block": at, "weights": own}
     return made

@@ -151,6 +151,34 @@ def test_dflash2_without_a_selector_is_refused() -> None:
         parameters({**config, "dflash_config": {**SELECTED, "conv_group_size": 3}})
 
 
+#: Inferact/Kimi-K3-DSpark and poolside/Laguna-S-2.1-DFlash, their shapes alone: the parameters are those of their files.
+K3_DSPARK: dict[str, Any] = {
+    "architectures": ["K3DSparkModel"], "model_type": "k3_dspark", "hidden_size": 7168, "intermediate_size": 14336,
+    "num_hidden_layers": 5, "num_attention_heads": 64, "num_key_value_heads": 64, "q_lora_rank": 1536, "kv_lora_rank": 512,
+    "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "vocab_size": 163840, "max_position_embeddings": 1048576,
+    "num_target_layers": 5, "target_hidden_size": 7168, "target_layer_ids": [2, 23, 47, 71, 89], "markov_rank": 256,
+    "markov_head_type": "vanilla", "enable_confidence_head": True, "confidence_head_with_markov": True, "tie_word_embeddings": False,
+    "draft_vocab_size": 163840, "torch_dtype": "bfloat16",
+}  # fmt: skip
+LAGUNA_DFLASH: dict[str, Any] = {
+    "architectures": ["DFlashLagunaForCausalLM"], "model_type": "laguna", "hidden_size": 3072, "intermediate_size": 12288,
+    "num_hidden_layers": 6, "num_attention_heads": 72, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 100352,
+    "draft_vocab_size": 100352, "max_position_embeddings": 1048576, "gating": "per-head", "sliding_window": 512, "num_experts": 0,
+    "layer_types": ["sliding_attention"] * 6, "dflash_config": {"target_layer_ids": [1, 10, 19, 29, 38, 47], "mask_token_id": 12},
+    "torch_dtype": "bfloat16",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("config", "total", "kind"),
+    [(K3_DSPARK, 4_775_815_682 // 2 + 163_840 * 7168, "mla"), (LAGUNA_DFLASH, 1_114_977_792, "sliding")],
+)
+def test_drafters_of_other_layers_are_as_large_as_their_files(config: dict[str, Any], total: int, kind: str) -> None:
+    assert parameters(config) == total
+    spec = parse_spec(import_config(config, "a/config.json"), "a")
+    assert {mixer.kind for block in spec.blocks.values() for mixer in block.mixers} == {kind}
+
+
 #: deepseek-ai/DeepSeek-V4-Flash-0731, its shape alone: 46 ratios for 43 layers, one draft module counted, three DSpark stages shipped.
 V4_0731: dict[str, Any] = {
     "architectures": ["DeepseekV4ForCausalLM"], "model_type": "deepseek_v4", "dtype": "bfloat16", "hidden_size": 4096, "head_dim": 512,
@@ -164,11 +192,58 @@ V4_0731: dict[str, Any] = {
 
 def test_dspark_stages_may_have_ratios_of_their_own() -> None:
     """The model is the same as without them; without a word of DSpark the extra ratios contradict the layers."""
-    spec = parse_spec(import_config(V4_0731, "a/config.json"), "a")
+    spec = parse_spec(import_config({**V4_0731, "dspark_markov_rank": 256}, "a/config.json"), "a")
     plain = {key: value for key, value in V4_0731.items() if not key.startswith("dspark")}
     assert spec.n_layers == 43
-    assert spec.mtp is None
-    assert any("3 DSpark stages" in note for note in spec.notes)
+    assert spec.mtp is not None
+    assert (spec.mtp.modules, spec.mtp.method) == (3, "dspark")
     assert parameters(V4_0731) == parameters({**plain, "compress_ratios": V4_0731["compress_ratios"][:43], "num_nextn_predict_layers": 0})
     with pytest.raises(KvplanError, match="46 entries for 43 layers"):
         import_config(plain, "a/config.json")
+
+
+def test_stages_without_a_rank_are_not_counted() -> None:
+    spec = parse_spec(import_config(V4_0731, "a/config.json"), "a")
+    assert spec.mtp is None
+    assert any("3 DSpark stages" in note for note in spec.notes)
+
+
+#: By hand, of hidden size 4096: experts; latent q, kv, o; shared expert; router; two sets of streams; norms and sinks.
+STAGE = (
+    256 * 3 * 4096 * 2048 + 1024 * 4096 + 64 * 512 * 1024 + 512 * 4096 + 8 * 1024 * 64 * 512 // 8 + 4096 * 8 * 1024 + 3 * 4096 * 2048
+    + 256 * 4096 + 2 * (24 * 4 * 4096 + 24 + 3) + 2 * 4096 + 1024 + 512 + 64
+)  # fmt: skip
+BESIDE = 4096 * 3 * 4096 + 2 * 4096 + 2 * 129_280 * 256 + 4096 + 256 + 4 * 4 * 4096 + 4 + 1
+
+
+def test_stages_and_what_stands_beside_them_once() -> None:
+    """vLLM models/deepseek_v4/nvidia/dspark.py: main_proj, two norms, two tables of rank 256, the confidence head, hc_head."""
+    model = lower(parse_spec(import_config({**V4_0731, "dspark_markov_rank": 256}, "a/config.json"), "a"), CacheFormats(*["bf16"] * 4))
+    assert count(model).draft == 3 * STAGE + BESIDE
+    assert [len(layer.caches) for layer in model.draft] == [1, 1, 1]
+
+
+def test_a_release_with_its_stages_is_as_large_as_its_files() -> None:
+    """893 GB, as a public reader of DSpark's uploads says of DeepSeek-V4-Pro-DSpark."""
+    plan = planned("deepseek-ai/DeepSeek-V4-Pro-DSpark", engine="ideal", context=1024, speculative="dspark:5").as_dict()
+    held = sum(e["bytes"] for e in plan["ledgers"][0]["entries"] if e["name"].startswith("weights"))
+    assert held == pytest.approx(893e9, rel=1e-3)
+
+
+def test_stages_are_no_modules_of_mtp() -> None:
+    """They load for dspark alone; asked for MTP, the release has none (ggml-org/llama.cpp#25784: no MTP for 0731)."""
+    asked = {"engine": "vllm", "engine_version": "0.26", "device": "mi300x", "context": 4096}
+    found = planned("deepseek-ai/DeepSeek-V4-Flash-0731", speculative="mtp:1", **asked)
+    assert "ships DSpark's stages" in found.outcome.unknown
+    assert planned("deepseek-ai/DeepSeek-V4-Flash", speculative="dspark:5", **asked).outcome.unknown
+    assert not planned("deepseek-ai/DeepSeek-V4-Flash-0731", speculative="dspark:7", **asked).outcome.unknown
+
+
+def test_a_pool_beside_stages_is_as_it_was_logged() -> None:
+    """vLLM 0.26 on one MI300X with 20 GiB for the cache: 1,927,444 tokens, 156.67 GiB loaded (tests/threads/held_out_20.jsonl)."""
+    lines = (Path(__file__).parents[2] / "threads" / "held_out_20.jsonl").read_text(encoding="utf-8").splitlines()
+    case = next(json.loads(line) for line in lines if '"n19-a-dsv4f-0731-mi300x-kv20g"' in line)
+    plan = planned(batch=1, **case["kvplan"]).as_dict()
+    held = sum(e["bytes"] for e in plan["ledgers"][0]["entries"] if e["name"].startswith("weights"))
+    assert plan["capacity"]["tokens"] == pytest.approx(case["logged"]["kv_tokens"], rel=1e-3)
+    assert held / 2**30 == pytest.approx(case["logged"]["weights_gib"], rel=0.01)
