@@ -60,10 +60,10 @@ def test_a_block_is_read() -> None:
 
 
 def test_what_replaces_a_config_replaces_the_drafters() -> None:
-    """0.5.20 went on with an EAGLE-3 head of 4,096 tokens where max_position_embeddings was replaced, and stopped without."""
+    """0.5.20 went on with an EAGLE-3 head that is shorter where max_position_embeddings was replaced, and stopped without."""
     question = {"engine": "sglang", "engine_version": "0.5.20", "device": "h200", "tp": 8, "max_model_len": 40960}
     drafts = {"speculative": "eagle3:3:yuhuili/EAGLE3-LLaMA3.3-Instruct-70B"}
     plan = planned("meta-llama/llama-3.1-70b", **drafts, **question)  # type: ignore[arg-type]
-    assert "Target model's context_length (40960) is greater than the derived context_length (4096)" in plan.verdict
+    assert "Target model's context_length (40960) is greater than the derived context_length (2048)" in plan.verdict
     longer = {"json_model_override_args": '{"max_position_embeddings": 65536}'}
     assert planned("meta-llama/llama-3.1-70b", **drafts, **question, engine_option=longer).starts  # type: ignore[arg-type]
