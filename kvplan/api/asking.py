@@ -40,9 +40,9 @@ def deployment(model: str | PathLike[str] | ModelSpec, **question: Unpack[Questi
     spec, stored = of_files(model, values)
     values["counted"] = "n_devices" in values and question.get("n_devices") is None
     drafting = _drafter(values.get("speculative"))
-    if drafting is None and (drafting := _beside(spec, values)) is not None:
-        said = f"drafts with {drafting.id} in {_BESIDE_TYPE}, a file that unsloth's conversions have beside it"
-        spec = spec.changed(notes=(*spec.notes, said))
+    if drafting is None and (beside := _beside(spec, values)) is not None:
+        drafting, type_ = beside
+        spec = spec.changed(notes=(*spec.notes, f"drafts with {drafting.id} in {type_}, the file that conversions have beside it"))
     return calibrated(Deployment(model=spec, stored=stored, drafter=drafting, **values))
 
 
@@ -109,19 +109,17 @@ def _drafter(speculative: str | None) -> ModelSpec | None:
         return None
 
 
-#: MTP drafters of Gemma 4, which are files of their own beside a conversion (`mtp-gemma-4-*.gguf`), by the width of the hidden states they
-#: read; llama.cpp finds the file by itself. Its type is that of unsloth's: 465,109,248 bytes beside Gemma 4 12B are q8_0.
-_GEMMA_4 = {1536: "e2b", 2560: "e4b", 2816: "26b-a4b", 3840: "12b", 5376: "31b"}
-_BESIDE_TYPE = "q8_0"
-
-
-def _beside(spec: ModelSpec, values: Mapping[str, Any]) -> ModelSpec | None:
-    """The drafter in a file of its own that a model's conversion comes with; None where it comes with none."""
+def _beside(spec: ModelSpec, values: Mapping[str, Any]) -> tuple[ModelSpec, str] | None:
+    """The drafter whose file the engine finds beside a model's own, and that file's type; None where there is none."""
     method, _, named = str(values.get("speculative") or "").partition(":")
-    engine, is_gemma = values.get("engine"), (spec.architecture or "").lower().startswith("gemma4")
-    if engine != "llama.cpp" or method != "mtp" or ":" in named or not is_gemma or spec.mtp or spec.hidden_size not in _GEMMA_4:
+    engine = str(values.get("engine") or "").strip().lower()
+    if method != "mtp" or ":" in named or spec.mtp or engine not in engines.ENGINES:
         return None
-    return catalogue.find_model(f"google/gemma-4-{_GEMMA_4[spec.hidden_size]}-assistant").changed(checkpoint=_BESIDE_TYPE)
+    beside = engines.facts(engine).drafters_beside
+    found = next(
+        (beside[key] for key in beside if key[1] == spec.hidden_size and (spec.architecture or "").lower().startswith(key[0])), None
+    )
+    return found and (catalogue.find_model(found[0]).changed(checkpoint=found[1]), found[1])
 
 
 def calibrated(d: Deployment, engine: str | None = None) -> Deployment:

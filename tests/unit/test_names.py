@@ -253,11 +253,12 @@ def test_a_short_name_in_a_format_is_a_release_or_the_command_that_answers() -> 
 
 @pytest.mark.slow
 def test_every_part_of_a_catalogue_id_that_people_write_resolves() -> None:
-    """The last part of each id, in any case, means that id or, where a hub id ends the same, what that means; of two drafters neither."""
+    """The last part of each id, in any case, means that id or, where a hub id ends the same, what that means; two makers' drafters of one
+    target share theirs and differ."""
     for id_ in catalogue.model_ids():
-        if not id_.endswith("/kimi-k3-dspark"):
+        if id_ not in ("inferact/kimi-k3-dspark", "radixark/kimi-k3-dspark"):
             assert names.look_up(id_.rpartition("/")[2].upper()) is not None, id_
-    with pytest.raises(AmbiguousName, match="inferact/kimi-k3-dspark, radixark/kimi-k3-dspark"):
+    with pytest.raises(AmbiguousName, match=r"inferact/kimi-k3-dspark.*radixark/kimi-k3-dspark"):
         names.look_up("kimi-k3-dspark")
 
 

@@ -47,8 +47,16 @@ _FORMS: frozenset[Form] = frozenset({
     "gated-delta-net", "kda", "linear-attention", "short-conv", "rg-lru", "rwkv", "kv+index", "depthwise-conv",
 })  # fmt: skip
 
+#: MTP drafters of Gemma 4, which are files of their own beside a conversion (`mtp-gemma-4-*.gguf`), by the width of the states they read.
+#: Their type is that of unsloth's: 465,109,248 bytes beside Gemma 4 12B are its 422,856,960 parameters in q8_0 and its words.
+_BESIDE = {
+    ("gemma4", width): (f"google/gemma-4-{size}-assistant", "q8_0")
+    for width, size in ((1536, "e2b"), (2560, "e4b"), (2816, "26b-a4b"), (3840, "12b"), (5376, "31b"))
+}
+
 FACTS = Facts(
     name="llama.cpp",
+    drafters_beside=_BESIDE,
     title="llama.cpp",
     versions=VERSIONS,
     options=OPTIONS,
