@@ -49,7 +49,6 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "Elastic EP requires eplb_algorithm to be set to 'auto' or 'elasticity_aware'.", "0.5.4",
     ),
     Exclusion("model_impl=mindspore", "device=npu", "MindSpore model impl is only supported on Ascend npu.", "0.5.6"),
-    Exclusion("served_model_name~:", "served_model_name=", "served_model_name cannot contain a colon (':') character.", "0.5.6"),
     Exclusion("base_gpu_id<=-1", "base_gpu_id=", "base_gpu_id must be non-negative"),
     Exclusion("gpu_id_step<=0", "gpu_id_step=", "gpu_id_step must be positive"),
     Exclusion("tokenizer_worker_num<=0", "tokenizer_worker_num=", "Tokenizer worker num must >= 1", "0.5.2"),

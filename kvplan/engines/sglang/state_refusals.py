@@ -156,8 +156,8 @@ BUFFERS: tuple[Stop, ...] = (
     ),
     Stop(
         "tracked states", "assert mamba_track_interval % page_size == 0",
-        "with extra buffers a state is kept every {every} tokens, at the end of a page and no sooner than a step of drafts",
-        (Move("block_size", "a size that divides {every}"), Move("option:disable_radix_cache", "true")), STRATEGY, since="0.5.8",
+        "with extra buffers a state is kept every mamba_track_interval tokens, at the end of a page and no sooner than a step of drafts",
+        (Move("block_size", "a size that divides it"), Move("option:disable_radix_cache", "true")), STRATEGY, since="0.5.8",
         when=between_tracked, numbers="every {every} tokens, pages of {page}, {drafted} drafted",
     ),
     Stop(
