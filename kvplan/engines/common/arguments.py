@@ -180,10 +180,10 @@ class Arguments(NamedTuple):
     config         its configuration file: empty, `options` (YAML, long options as keys), `keys` (YAML with the rows' keys, named by
                    the option of @config) or `modelfile` (PARAMETER lines with the rows' keys)
     positional     how many words it takes besides its options; -1: any number
-    prefix         its variables begin so (or with one of several); `quiet_variables` have no memory in them, `loud_variables` have, and are
-                   not modelled; others
-                   are not known, where there is a list of the quiet ones; `variable_times`: those that not every release reads, as
-                   (first release, last) -> names; `negated`: the beginning that becomes another where a variable turns a switch off
+    prefix         its variables begin with one of these; `quiet_variables` have no memory in them, `loud_variables` have, and are not
+                   modelled; others are not known, where there is a list of the quiet ones; `variable_times`: those that not every
+                   release reads, as (first release, last) -> names; `negated`: the beginning that becomes another where a variable
+                   turns a switch off
     always         what every command means (names as in Answer)
     image          repository, tag of a release, tag of the newest: what `emit` writes; `repositories`: what `check` knows
     entrypoint     words of `program` that the image's entrypoint already is
@@ -219,7 +219,7 @@ class Arguments(NamedTuple):
     dotted: bool = False
     config: Literal["", "options", "keys", "modelfile"] = ""
     positional: int = -1
-    prefix: str | tuple[str, ...] = ""
+    prefix: tuple[str, ...] = ()
     variable_times: Mapping[tuple[str, str], tuple[str, ...]] = {}
     negated: tuple[str, str] = ("", "")
     quiet_variables: tuple[str, ...] = ()

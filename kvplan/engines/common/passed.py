@@ -98,8 +98,7 @@ def _variable(table: Arguments, key: str, value: str) -> tuple[Passed, ...]:
 
 def variable(table: Arguments, key: str) -> str:
     """The environment variable of that name, without the engine's prefix or with it; empty: it has none."""
-    prefixes = (table.prefix,) if isinstance(table.prefix, str) else table.prefix
-    names = (key.upper(), *(f"{prefix}{key.upper()}" for prefix in prefixes))
+    names = (key.upper(), *(f"{prefix}{key.upper()}" for prefix in table.prefix))
     return next((name for name in names if name in table.loud_variables or name in table.quiet_variables), "")
 
 

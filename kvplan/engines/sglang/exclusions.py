@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvplan.engines.common.exclusions import Exclusion
-from kvplan.engines.sglang import draft_exclusions, flag_exclusions, serving_exclusions
+from kvplan.engines.sglang import draft_exclusions, serving_exclusions
 
 _PDMUX, _KEEPS_NONE, _DWDP = "enable_pdmux=*", "prefill_only_disable_kv_cache=*", "dwdp_size>1"
 _ONE_STAGE = "pipeline_parallel_size=,1"
@@ -363,5 +363,4 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     ),
     *draft_exclusions.EXCLUSIONS,
     *serving_exclusions.EXCLUSIONS,
-    *flag_exclusions.EXCLUSIONS,
 )  # fmt: skip
