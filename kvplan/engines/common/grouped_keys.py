@@ -1,14 +1,19 @@
-"""Indexers beside K and V that keep one key for several tokens: Qwen4-Exp (Qwen3.8-Flash-Next), and the table of its n-gram layer."""
+"""Indexers beside K and V that keep one key for several tokens: Qwen4-Exp (Qwen3.8-Flash-Next); and tables of n-grams."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from kvplan.spec import ModelSpec
-from kvplan.tensors import Cache
+from kvplan.tensors import Cache, WeightTensor
 
-#: The table of an n-gram layer, by the name of its weight.
-TABLE = "ngram_embedding"
+#: The table of Qwen4-Exp's n-gram layer, by the name of its weight, and how those of DeepSeek-V4.1's begin, a table for each head.
+TABLE, TABLES = "ngram_embedding", "engram_rows"
+
+
+def is_table(w: WeightTensor) -> bool:
+    """Whether a weight is a table of n-grams, of which a token reads a few rows."""
+    return w.name == TABLE or w.name.startswith(TABLES)
 
 
 def key_group(model: ModelSpec) -> int:

@@ -76,6 +76,8 @@ BACKENDS: dict[str, tuple[tuple[str, Backend], ...]] = {
     **dict.fromkeys(
         ("DEEPSEEK_V4", "FLASHMLA_SPARSE_DSV4", "FLASHINFER_MLA_SPARSE_DSV4", "ROCM_FLASHMLA_SPARSE_DSV4"), (("", _SPARSE),)
     ),
+    **dict.fromkeys(("DEEPSEEK_V41", "FLASHMLA_SPARSE_DSV41", "ROCM_FLASHMLA_SPARSE_DSV41"), (("", Backend(64, (64, 128))),)),
+    **dict.fromkeys(("FLASHMLA_MEGA_ATTN_DSV41", "FLASHINFER_MLA_SPARSE_DSV41"), (("", Backend(128, (128,))),)),
     **dict.fromkeys(("MINIMAX_M3_SPARSE", "CUTLASS_MSA", "TRITON_MSA"), (("", _MSA),)),
     "CPU_ATTN": (("", _ANY), ("0.29", Backend(32))),  # v1/attention/backends/cpu_attn.py
     "CPU_MLA": (("", Backend(16, (16,))),),

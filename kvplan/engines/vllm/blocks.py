@@ -27,7 +27,7 @@ CHECKPOINT_ALIGNMENT = 64
 #: Heads for which FlashInfer's kernels took no blocks of 16 on compute capability 10.x (models/config.py of 0.11.1 to 0.17).
 WIDE = 256
 #: Forms whose rows set the block of a hybrid.
-_ALIGNED: frozenset[Form] = ATTENTION - {"encoder-kv", "compressed"}
+_ALIGNED: frozenset[Form] = ATTENTION - {"encoder-kv", "compressed", "compressed+shared"}
 
 
 class Choice(NamedTuple):
@@ -44,6 +44,8 @@ def backend_of(mixers: Sequence[Mixer], s: VllmSettings) -> str:
     forms, cpu = {mixer.form for mixer in mixers}, s.platform == "cpu"
     if "compressed" in forms:
         return "DEEPSEEK_V4"
+    if s.records is not None:
+        return "DEEPSEEK_V41"
     sparse = forms & {"latent+index", "latent+pooled-index"}
     if sparse or "latent" in forms:
         return "CPU_MLA" if cpu else "TRITON_MLA" if not s.rules.v1 else "SPARSE_MLA" if sparse else s.latent_backend
@@ -54,7 +56,7 @@ def choose_blocks(mixers: Sequence[Mixer], s: VllmSettings) -> Choice:
     """The block sizes for the mixers of a model (one entry per layer and mixer, in layer order)."""
     backend = backend_of(mixers, s)
     kernel = backend_rows(backend, s.release)
-    chosen = 128 if backend == "CPU_ATTN" else kernel.preferred
+    chosen = 128 if backend == "CPU_ATTN" else s.records.block if s.records else kernel.preferred
     if s.platform == "cpu" and all(m.is_state for m in mixers):
         chosen = 16  # no backend chooses: config/cache.py, DEFAULT_BLOCK_SIZE
     block = s.block_size or chosen

@@ -74,6 +74,7 @@ OPTIONS: dict[str, str] = {
     "all2all_backend": "how data-parallel ranks exchange the tokens of experts: DeepEP's kernels have buffers of their own",
     "deepep_buffer_size_mb": "VLLM_DEEPEP_BUFFER_SIZE_MB: MiB of each of DeepEP's fixed buffers; 1,024 by default",
     "moe_dp_chunk_size": "VLLM_MOE_DP_CHUNK_SIZE: tokens of a rank that are exchanged at once up to 0.19; 256 by default",
+    "indexer_kv_dtype": "--attention-config indexer_kv_dtype: fp8 or mxfp4 keys of DeepSeek-V4's and V4.1's indexers",
     "engram_cpu_offload": "--engram-config cpu_offload (0.30: VLLM_PLE_CPU_OFFLOAD): n-gram tables in host memory, as they are by default",
     "expert_parallel": "--enable-expert-parallel on one rank, which no model without experts starts with",
     "enable_eplb": "experts are dealt out to the ranks anew while it serves",
@@ -94,6 +95,7 @@ OPTIONS: dict[str, str] = {
 #: Forms of cache that were read for this engine; a new one is refused until it is.
 _FORMS: frozenset[Form] = frozenset({
     "none", "shared", "kv", "kv+index", "kv+blocks", "encoder-kv", "latent", "latent+index", "latent+pooled-index", "compressed",
+    "compressed+shared",
     "mamba1", "mamba2", "gated-delta-net", "kda", "linear-attention", "short-conv", "rwkv",
     "depthwise-conv",
 })  # fmt: skip

@@ -69,7 +69,8 @@ def form_groups(members: Sequence[Member], rules: VllmRules, hybrid: bool) -> li
         return [KVGroup(tuple(members), mixed=True)]
     kinds = {spec.kind for spec in specs}
     if "circular_buffer" in kinds:
-        return _packed(members, rules) if rules.packs_rings or "full_attention" in kinds else _beside_latents(members)
+        beside = not rules.packs_rings and not kinds & {"full_attention", "sliding_window_mla"}
+        return _beside_latents(members) if beside else _packed(members, rules)
     if rules.packed != "no" and any(spec.kind == "sliding_window_mla" for spec in specs) and len({s.page for s in specs}) > 1:
         return _packed(members, rules)
     try:

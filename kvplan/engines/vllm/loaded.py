@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from kvplan.deployment import Deployment
 from kvplan.dtypes import WEIGHT_FORMATS
 from kvplan.engines.common.conditions import capability
-from kvplan.engines.common.grouped_keys import TABLE
+from kvplan.engines.common.grouped_keys import is_table
 from kvplan.engines.common.lines import stage_weights, weight_entries
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Drafter
@@ -51,9 +51,9 @@ def loaded_weights(d: Deployment, model: Lowered, stage: range, s: VllmSettings,
     left_out = "tower" if text_alone(d) else None
     units = 1 if whole_towers(d, s.release) else s.tp  # towers are tensor-parallel layers too
     if table_in_host(d, s):
-        weights = [(w, n) for w, n in weights if w.name != TABLE]
-    # rows of the table are split over ranks (models/qwen4_exp/common/ngram_embedding.py)
-    weights = [(w._replace(units=s.tp) if w.name == TABLE else w, n) for w, n in weights]
+        weights = [(w, n) for w, n in weights if not is_table(w)]
+    # tables are split over ranks (models/qwen4_exp/common/ngram_embedding.py, deepseek_v41/common/engram.py)
+    weights = [(w._replace(units=s.tp) if is_table(w) else w, n) for w, n in weights]
     grid, ranks = mxfp4_grid(d, s), _split_over(d, s)
     blocks = _without_gates((w for w, _ in weights), formats, ranks) if _multiplies_fp4(d, s) else {}
     loaded = ((_padded(blocks.get(w.name, w), formats, grid, ranks), n) for w, n in weights if w.role != left_out)
@@ -90,14 +90,15 @@ def mxfp4_grid(d: Deployment, s: VllmSettings) -> tuple[int, int]:
 
 def table_in_host(d: Deployment, s: VllmSettings) -> bool:
     """Whether n-gram tables are in host memory: from 0.30 on (config/engram.py cpu_offload: of NVIDIA's GPUs, in 0.30 unless
-    VLLM_PLE_CPU_OFFLOAD is 0, since unless --engram-config says so), where that is not the device's own."""
-    away = Options(d).flag("engram_cpu_offload", True)
-    return s.since("0.30") and away and not (d.device is not None and (d.device.unified or d.device.vendor == "amd"))
+    VLLM_PLE_CPU_OFFLOAD is 0, since unless --engram-config says so; DeepSeek-V4.1's of AMD's too), where that is not the device's own."""
+    away, device = Options(d).flag("engram_cpu_offload", True), d.device
+    here = device is not None and (device.unified or (device.vendor == "amd" and s.records is None))
+    return s.since("0.30") and away and not here
 
 
 def table_bytes(d: Deployment, s: VllmSettings) -> int:
     """Bytes of the n-gram tables that all ranks of a replica hold in host memory between them; 0 where none is there."""
-    found = [(w, 1) for layer in s.served.layers for w in layer.weights if w.name == TABLE] if table_in_host(d, s) else []
+    found = [(w, 1) for layer in s.served.layers for w in layer.weights if is_table(w)] if table_in_host(d, s) else []
     return sum(entry.bytes for entry in weight_entries(found, weight_formats(d), tp=1, ep=1))
 
 

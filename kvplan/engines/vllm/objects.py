@@ -45,6 +45,8 @@ def read(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding
         said = dict(keys("@attention", "--attention-config", given) or {}) if isinstance(one.value, dict) else {}
         if backend := said.pop("backend", None):
             question.setdefault("engine_option.attention_backend", moved(one, backend))
+        if keys_in := said.pop("indexer_kv_dtype", None):
+            question["engine_option.indexer_kv_dtype"] = moved(one, keys_in)
         if said:
             message = f"{one.spelled}: {', '.join(sorted(said))[:80]} changes memory in a way that is not modelled"
             findings.append(warn("not-modelled-either", message, one.place))

@@ -140,7 +140,7 @@ def _members(owners: list[Mixer], blocks: Blocks, s: VllmSettings) -> list[Membe
             kept = unquantised(tensors, s.formats.compute) if skipped else tensors
             known[key] = cache_specs(
                 form, kept, blocks, tp=s.tp, draft_tokens=s.draft_tokens, checkpoints=held, exports=s.exports_states,
-                chunked=s.rules.chunked_spec, pooled=s.pooled, plain_latents=s.plain_latents,
+                chunked=s.rules.chunked_spec, pooled=s.pooled, records=s.records, plain_latents=s.plain_latents,
                 rows_apart=s.rows_apart, replayed=s.replayed, compute=s.formats.compute,
             )  # fmt: skip
         made += [Member(stage, spec, draft) for spec in known[key]]

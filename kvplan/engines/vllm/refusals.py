@@ -11,6 +11,7 @@ from kvplan.engines.common.stops import Move, Stop
 from kvplan.engines.vllm import (
     captures,
     context_parallel,
+    deepseek_v41_conditions,
     drafting,
     layer_conditions,
     no_v1,
@@ -65,6 +66,7 @@ CHECKS: tuple[Stop, ...] = (
     *layer_conditions.CHECKS,
     *registered.CHECKS,
     *drafting.CHECKS,
+    *deepseek_v41_conditions.CHECKS,
     Stop(
         "tiers before their connector knew groups",
         "Connector {connector:w} does not support HMA but HMA is enabled. Please set `--disable-hybrid-kv-cache-manager`.",

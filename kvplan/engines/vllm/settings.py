@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from kvplan.engines.common.protocol import Drafter, Settled
+from kvplan.engines.vllm.deepseek_v41 import SharedRows
 from kvplan.engines.vllm.rings import Pooled
 from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS, VllmRules, since
 from kvplan.tensors import CacheFormats, Lowered, Role
@@ -54,6 +55,7 @@ class VllmSettings(NamedTuple):
     rows_apart: bool  # blocks are a multiple of such a row apart
     exports_states: bool
     pooled: Pooled | None  # kernels of latent attention whose indexer keeps one key for several tokens
+    records: SharedRows | None  # DeepSeek-V4.1's, whose rows a few layers make for all
     blocks_override: int | None
     swap_bytes: int
     served: Lowered  # the model, its drafter's layers in place of draft modules

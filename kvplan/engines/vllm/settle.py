@@ -33,6 +33,7 @@ from kvplan.engines.vllm.batches import batch_defaults, goes_in_pieces
 from kvplan.engines.vllm.before_v1 import capped
 from kvplan.engines.vllm.captures import asked
 from kvplan.engines.vllm.connectors import without_hybrid
+from kvplan.engines.vllm.deepseek_v41 import PACKED_ROWS, SharedRows, index_keys, shared_rows
 from kvplan.engines.vllm.drafting import FIRST_ALONE
 from kvplan.engines.vllm.exchange import BUFFER_MIB, CHUNK, HIGH_THROUGHPUT, kernels_of, unsized
 from kvplan.engines.vllm.facts import FACTS
@@ -47,7 +48,7 @@ from kvplan.engines.vllm.rules import VERSIONS, VllmRules, since
 from kvplan.engines.vllm.runners import V1_METHODS, second_runner
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.sparse import own_format, plain_rows, rows_apart
-from kvplan.engines.vllm.specs import INDEX_ROWS, KEPT_STATES, PACKED_ROWS
+from kvplan.engines.vllm.specs import KEPT_STATES
 from kvplan.engines.vllm.states import chunk_of, sizes_drafts, state_formats, state_mode
 from kvplan.engines.vllm.undecided import undecided
 from kvplan.engines.vllm.ways import V0, V1
@@ -131,9 +132,10 @@ def settle(d: Deployment) -> Settled:
     question, formats = resolved.question, _formats(resolved.question, options, release, rules)
     model, misfit = lowered_or_plain(question, formats, cast=True)
     told, group = kda_told(d.model, release), key_group(d.model)
-    slides = not options.flag("disable_sliding_window")
-    model = remade(model, lambda _, cache: as_run(grouped(_as_kept(cache, formats, told), group), d.model, release, slides))
-    settings = _read(question, rules, options, formats, model, resolved.chosen_by)
+    records = shared_rows(question, release, plain(options.text("attention_backend")))
+    keys, slides = index_keys(question), not options.flag("disable_sliding_window")
+    model = remade(model, lambda _, cache: as_run(grouped(_as_kept(cache, formats, told, records, keys), group), d.model, release, slides))
+    settings = _read(question, rules, options, formats, model, resolved.chosen_by)._replace(records=records)
     drafts = settings.served.draft if settings.drafter else ()
     lora.asked_modules(question)
     made = Settled(*resolved, settings, model, drafts, misfit, settings.drafter, unknown(question, settings.drafter))
@@ -179,7 +181,7 @@ def _own_kernels(options: Options) -> str | None:
     return asked
 
 
-def _as_kept(cache: Cache, formats: CacheFormats, told: bool) -> Cache:
+def _as_kept(cache: Cache, formats: CacheFormats, told: bool, records: SharedRows | None, keys: str) -> Cache:
     """The cache in the formats that vLLM stores, whatever is asked for.
 
     Kimi delta attention keeps f32 unless told otherwise (mamba_utils.py kda_state_dtype) where the release listens (`told`), DeepSeek-V4
@@ -187,8 +189,10 @@ def _as_kept(cache: Cache, formats: CacheFormats, told: bool) -> Cache:
     """
     if cache.form == "kda" and (formats.forced_state is None or not told):
         return states_in(cache, "f32")
-    if cache.form == "compressed":
-        return replace(cache, tensors=tuple(replace(t, dtype=INDEX_ROWS if t.name == "index_k" else PACKED_ROWS) for t in cache.tensors))
+    if cache.form in ("compressed", "compressed+shared"):
+        window, rows = (records.window, records.rows) if records else (PACKED_ROWS, PACKED_ROWS)
+        kept = {"window": window, "compressed": rows, "index_k": keys}
+        return replace(cache, tensors=tuple(replace(t, dtype=kept[t.name]) for t in cache.tensors))
     return without(cache, "k_blocks") if cache.form == "kv+blocks" else cache
 
 
@@ -282,6 +286,7 @@ def _read(
         rows_apart=rows_apart(d, release),
         exports_states=rules.gdn_checkpoints and mode == "align" and platform == "cuda" and _flashinfer_prefills(d),
         pooled=pooled(d, release),
+        records=None,
         blocks_override=options.count("num_gpu_blocks_override"),
         swap_bytes=int(((options.number("swap_space", zero=True) or 0) if options.text("swap_space") else 4) * GIB),
         served=with_copies(replace(model, draft=found.layers) if found else model, copies or 0),

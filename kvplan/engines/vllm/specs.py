@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import gcd
 from typing import Literal, NamedTuple
 
 from kvplan.dtypes import row_bytes
 from kvplan.engines.vllm.backends import Backend
+from kvplan.engines.vllm.deepseek_v41 import PACKED_ROWS, SharedRows
 from kvplan.engines.vllm.rings import POSITIONS, Pooled, key_stride, latent_bytes, latent_stride, ring, whole_groups
 from kvplan.engines.vllm.wordings import Refused
 from kvplan.forms import STATES, Form
@@ -25,8 +27,6 @@ Kind = Literal[
 ]  # fmt: skip
 #: Kinds whose request keeps every token: one block table can serve them all.
 FULL: tuple[Kind, ...] = ("full_attention", "mla_attention", "mla_indexer")
-#: DeepSeek-V4's rows, and its indexer's.
-PACKED_ROWS, INDEX_ROWS = "fp8_ds_v4", "fp8_scale128"
 LATENT: tuple[Kind, ...] = ("mla_attention", "mla_indexer", "sliding_window_mla")
 
 
@@ -170,6 +170,7 @@ def cache_specs(
     exports: bool = False,
     chunked: bool = True,
     pooled: Pooled | None = None,
+    records: SharedRows | None = None,
     plain_latents: bool = False,
     rows_apart: bool = False,
     replayed: int = 0,
@@ -199,6 +200,8 @@ def cache_specs(
         return _pooled(rows, blocks, draft_tokens, pooled)
     if form == "compressed":
         return _compressed(rows, blocks)
+    if form == "compressed+shared" and records is not None:
+        return _shared(rows, blocks, draft_tokens, records)
     attention = _attention(rows["k"], rows["v"], blocks, tp, chunked)
     if form == "kv+index" and pooled is not None and pooled.group:
         return [*_grouped(rows["index_k"], blocks.primary, draft_tokens), attention]
@@ -281,7 +284,7 @@ def _compressed(rows: dict[str, CacheTensor], blocks: Blocks) -> list[Spec]:
     window, main, key = rows["window"], rows.get("compressed"), rows.get("index_k")
     row = row_bytes(PACKED_ROWS, window.elems_per_state)
     specs = [Spec("sliding_window_mla", 64, row, (1, window.elems_per_state), span=window.keep.tokens, align=align)]
-    for t, n_bytes in ((key, key and row_bytes(INDEX_ROWS, key.elems_per_state)), (main, row)):
+    for t, n_bytes in ((key, key and row_bytes(key.dtype, key.elems_per_state)), (main, row)):
         if t is None or not n_bytes:
             continue
         ratio = t.tokens_per_state or 1
@@ -289,6 +292,25 @@ def _compressed(rows: dict[str, CacheTensor], blocks: Blocks) -> list[Spec]:
         groups = max(t.lookback // ratio, 1)
         raw = row_bytes("f32", 2 * groups * t.elems_per_state)
         specs.append(Spec("sliding_window_mla", 8 // groups, raw, (1, raw, t.name), span=t.lookback, align=align))
+    return specs
+
+
+def _shared(rows: dict[str, CacheTensor], blocks: Blocks, draft_tokens: int, made: SharedRows) -> list[Spec]:
+    """DeepSeek-V4.1: a window in every layer; where rows are made, these, their keys, and of two tokens a ring of raw f32 entries, wide
+    enough for the drafts (models/deepseek_v41/compressor.py CompressorStateCache)."""
+    window, specs = rows["window"], list[Spec]()
+    for t in (rows.get("compressed"), rows.get("index_k")):
+        if t is not None:
+            n_bytes = row_bytes(t.dtype, t.elems_per_state)
+            spec = Spec("mla_attention", blocks.primary, n_bytes, (1, n_bytes, t.name), t.tokens_per_state or 1, align=made.align)
+            kernel = spec._replace(block=gcd(made.block, blocks.primary))
+            specs.append(spec._replace(stride=kernel.page) if made.splits and kernel != spec else spec)
+    n_bytes = row_bytes(window.dtype, window.elems_per_state)
+    specs.append(Spec("sliding_window_mla", 32, n_bytes, (1, n_bytes), span=window.keep.tokens, align=made.align, stride=made.stride))
+    if (t := rows.get("compressed")) is not None and (t.tokens_per_state or 1) > 1:
+        tokens = max(8, 1 << (draft_tokens + 1).bit_length())
+        raw = row_bytes("f32", 2 * t.elems_per_state)
+        specs.append(Spec("circular_buffer", tokens, raw, (1, raw, "open rows")))
     return specs
 
 

@@ -11,11 +11,13 @@ from typing import Any
 from kvplan.importers.hf.decoder import Stack, model
 from kvplan.importers.hf.experts import moe
 from kvplan.importers.hf.fields import Fields
-from kvplan.importers.hf.latent import Latent, compressed, stages, streams
+from kvplan.importers.hf.latent import Latent, beside_stages, compressed, stages, streams
 from kvplan.importers.hf.rows import Experts
 from kvplan.importers.hf.stack import Block, block, weight
 
 _EXPERTS = Experts(n="n_routed_experts", shared_count="n_shared_experts", bias="buffer")
+#: A stage's own, where the config says so (vLLM 0.33 models/deepseek_v41/nvidia/model.py DeepseekV4MoE).
+_STAGE = _EXPERTS._replace(n="dspark_n_routed_experts", top_k="dspark_num_experts_per_tok")
 
 
 def deepseek_v41(f: Fields, t: Latent) -> Stack:
@@ -30,17 +32,22 @@ def deepseek_v41(f: Fields, t: Latent) -> Stack:
         read = max((maker for maker in makers if maker <= i), default=None)
         if ratio not in (0, 1, 2) or (ratio and (read is None or ratios[read] != ratio)) or (not ratio and i in (*makers, *choosers)):
             raise f.fault("compress_ratios", f"layer {i}: {ratio} is not the ratio (1 or 2) of the layer whose rows it reads")
-    mixing, biases = [*streams(f, "attn_hc"), *streams(f, "ffn_hc")], [weight("router_bias_vl", f.dim("n_routed_experts"), role="buffer")]
+    mixing = [*streams(f, "attn_hc"), *streams(f, "ffn_hc")]
 
-    def layer(i: int) -> Block:
+    def layer(i: int, experts: Experts = _EXPERTS) -> Block:
         tables = _engram(f, engrams.index(i)) if i in engrams else []
-        return block([_attention(f, ratios[i], i in makers, i in choosers)], [moe(f, _EXPERTS)], 2, [*mixing, *biases, *tables])
+        biases = [weight("router_bias_vl", f.dim(experts.n), role="buffer")]
+        ratio = ratios[i] if i < len(ratios) else 0
+        return block([_attention(f, ratio, i in makers, i in choosers)], [moe(f, experts)], 2, [*mixing, *biases, *tables])
 
     made = model(f, [layer(i) for i in range(n)])
-    if shipped:
-        said = f"dspark_target_layer_ids: its {shipped} DSpark stages are not counted, which load where --speculative dspark does"
+    if not shipped:
+        return made
+    if f.opt("dspark_markov_rank") is None:
+        said = f"dspark_markov_rank: missing, so that its {shipped} DSpark stages, which dspark drafts with, are not counted"
         return {**made, "notes": [*made.get("notes", []), said]}
-    return made
+    own = _STAGE if f.opt("dspark_n_routed_experts") else _EXPERTS
+    return made | {"mtp": {"modules": shipped, "block": layer(n, own), "method": "dspark", "beside": beside_stages(f)}}
 
 
 def _ids(f: Fields, key: str, n: int) -> list[int]:

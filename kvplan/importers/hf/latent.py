@@ -130,7 +130,7 @@ def stages(f: Fields, beyond: int) -> int:
     return beyond if beyond > 0 else f.dim_or("n_mtp_layers", 3)
 
 
-def _beside_stages(f: Fields) -> list[dict[str, Any]]:
+def beside_stages(f: Fields) -> list[dict[str, Any]]:
     """What DSpark's stages have once: the projection of the hidden states they read, stored as the model's own matrices are; norms; the
     tables that correct a word by the one before, every rank's own; the one row that says how sure a word is.
 
@@ -197,7 +197,7 @@ def deepseek_v4(f: Fields, t: Latent) -> Stack:
         said = f"dspark_markov_rank: missing, so that its {shipped} DSpark stages, which dspark drafts with, are not counted"
         return {**made, "notes": [*made.get("notes", []), said]}
     if shipped:
-        return made | {"mtp": {"modules": shipped, "block": at, "method": "dspark", "beside": [*_beside_stages(f), *head]}}
+        return made | {"mtp": {"modules": shipped, "block": at, "method": "dspark", "beside": [*beside_stages(f), *head]}}
     modules = f.count("num_nextn_predict_layers")
     if modules:
         norms = [weight(name, hidden, role="norm") for name in ("enorm", "hnorm", "norm")]

@@ -102,7 +102,9 @@ def _fp8(data: Mapping[str, Any]) -> str | None:
     blocks = data.get("weight_block_size")
     if not isinstance(blocks, list):
         return "fp8"
-    return "mxfp8" if blocks == [1, 32] else "fp8_block128"  # other blocks: the same within a part in a thousand
+    if blocks in ([1, 32], [32, 32]):  # DeepSeek-V4.1's squares, which engines load as MXFP8 (vLLM models/deepseek_v41/quant_config.py)
+        return "mxfp8"
+    return "fp8_block128"  # other blocks: the same within a part in a thousand
 
 
 def _gptq(data: Mapping[str, Any]) -> str | None:

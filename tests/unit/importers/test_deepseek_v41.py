@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from kvplan.errors import SpecError, UnsupportedError
+from kvplan.importers.hf_config import import_config
+from kvplan.spec import parse_spec
 from tests.conftest import planned
 
 #: deepseek-ai/DeepSeek-V4.1-Flash config.json (verbatim in public tests), without what no shape depends on.
@@ -28,11 +30,14 @@ QUANTISED = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_bloc
              "expert_dtype": "fp4"}  # fmt: skip
 
 
+def config(**more: Any) -> dict[str, Any]:
+    return {"architectures": ["DeepseekV41ForCausalLM"], "model_type": "deepseek_v41", "text_config": TEXT | more,
+            "vision_config": VISION, "quantization_config": QUANTISED}  # fmt: skip
+
+
 def asked(folder: Path, tokens: int, engine: str = "ideal", **more: Any) -> Any:
-    config = {"architectures": ["DeepseekV41ForCausalLM"], "model_type": "deepseek_v41", "text_config": TEXT | more,
-              "vision_config": VISION, "quantization_config": QUANTISED}  # fmt: skip
     path = folder / "config.json"
-    path.write_text(json.dumps(config), encoding="utf-8")
+    path.write_text(json.dumps(config(**more)), encoding="utf-8")
     return planned(str(path), engine=engine, context=tokens)
 
 
@@ -53,9 +58,20 @@ def test_parameters_are_those_of_its_card(tmp_path: Path) -> None:
     assert model.weight_bytes + drafts == pytest.approx(510.3e9, rel=0.002)
 
 
-def test_no_engine_takes_its_cache_for_that_of_v4(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match=r"compressed\+shared"):
-        asked(tmp_path, 1024, "vllm")
+@pytest.mark.parametrize("engine", ["llama.cpp", "lmdeploy", "exllamav3"])
+def test_no_engine_takes_its_cache_for_that_of_v4(engine: str, tmp_path: Path) -> None:
+    with pytest.raises((UnsupportedError, SpecError)):
+        asked(tmp_path, 1024, engine)
+
+
+def test_stages_have_experts_of_their_own() -> None:
+    """Of 128 experts, 3 of them a token; two tables of 129,280 x 256; one projection of three hidden states."""
+    own = {"dspark_markov_rank": 256, "dspark_n_routed_experts": 128, "dspark_num_experts_per_tok": 3}
+    spec = parse_spec(import_config(config(**own), "config.json"), "config.json")
+    mtp, experts = spec.mtp, spec.blocks[spec.mtp.block].mlps[0]
+    beside = {w.name: tuple(w.shape) for w in mtp.beside}
+    assert (mtp.modules, mtp.method, experts.experts, experts.experts_per_token) == (3, "dspark", 128, 3)
+    assert beside["main_proj"] == (5120, 3 * 5120) and beside["markov_w1"] == beside["markov_w2"] == (129_280, 256)
 
 
 @pytest.mark.parametrize(
