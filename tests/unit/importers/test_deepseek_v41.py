@@ -71,7 +71,8 @@ def test_stages_have_experts_of_their_own() -> None:
     mtp, experts = spec.mtp, spec.blocks[spec.mtp.block].mlps[0]
     beside = {w.name: tuple(w.shape) for w in mtp.beside}
     assert (mtp.modules, mtp.method, experts.experts, experts.experts_per_token) == (3, "dspark", 128, 3)
-    assert beside["main_proj"] == (5120, 3 * 5120) and beside["markov_w1"] == beside["markov_w2"] == (129_280, 256)
+    assert beside["main_proj"] == (5120, 3 * 5120)
+    assert beside["markov_w1"] == beside["markov_w2"] == (129_280, 256)
 
 
 @pytest.mark.parametrize(
