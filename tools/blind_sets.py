@@ -85,7 +85,7 @@ def ask(number: int, commit: str) -> list[Row]:
     for case, plan in asked(cases(f"held_out_{number + 1}")):
         said, sure = "not known", None
         if plan is not None:
-            said = "unknown" if plan.outcome.unknown else "starts" if called_a_start(plan) else "does not start"
+            said = "unknown" if plan.outcome.unknown else "starts" if called_a_start(case, plan) else "does not start"
             sure = how_sure(plan)
         outcome, weak = case["outcome"], bool(case.get("weak"))
         found.append({"set": number, "commit": commit, "id": case["id"], "said": said, "certainty": sure, "outcome": outcome, "weak": weak})

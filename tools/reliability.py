@@ -66,7 +66,7 @@ def of_service() -> str:
     said: Counter[tuple[str, str]] = Counter()
     for file in SETS.values():
         for case, plan in deciding(file):
-            if case["outcome"] in SERVED and called_a_start(plan):
+            if case["outcome"] in SERVED and called_a_start(case, plan):
                 sums = plan.fits is False or plan.outcome.survives is False
                 said[case["outcome"], "out" if sums else "risk" if plan.outcome.risks else "room"] += 1
     columns = ("what became of a start", "threads", "it runs out, or does not fit", "a risk is larger than what is left", "neither")
@@ -78,7 +78,7 @@ def tables() -> list[str]:
     """The lines that `make accuracy` shows."""
     lines = table("logs", list(of_logs(read_cases())))
     for name, file in SETS.items():
-        found = [Verdict(case["id"], called_a_start(plan), how_sure(plan), STARTED[case["outcome"]]) for case, plan in deciding(file)]
+        found = [Verdict(case["id"], called_a_start(case, plan), how_sure(plan), STARTED[case["outcome"]]) for case, plan in deciding(file)]
         lines += table(f"threads, {name}", found)
     return lines
 

@@ -52,12 +52,11 @@ def deciding(file: str) -> Iterator[tuple[Case, Plan]]:
             yield case, plan
 
 
-def called_a_start(plan: Plan) -> bool:
+def called_a_start(case: Case, plan: Plan) -> bool:
     """All of it on its devices, or what is beside them put there by hand: a split that an engine chose is none."""
     on, of = (plan.capacity and plan.capacity.offloaded) or (0, 0)
     whole = on == of and not (plan.capacity and plan.capacity.beside)
-    options, who = plan.question["engine_option"]
-    by_hand = plan.question["n_gpu_layers"][1] == "you" or (who == "you" and not MOVED.isdisjoint(options))
+    by_hand = plan.question["n_gpu_layers"][1] == "you" or not MOVED.isdisjoint(case["kvplan"].get("engine_option", ()))
     return bool(plan.starts) and (whole or by_hand)
 
 

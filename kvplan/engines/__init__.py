@@ -146,15 +146,17 @@ def default(d: Deployment) -> str:
 #: What command lines make one name of a question of, by what their rows call it.
 _PARTS = {
     "@ep": "ep", "@lora": "lora", "@lora_rank": "lora", "@loras": "lora", "@speculative": "speculative", "@quantization": "weight_dtype",
-    "@lora_paths": "lora", "@adapters": "lora", "@text_only": "multimodal", "@context": "context",
+    "@lora_paths": "lora", "@adapters": "lora", "@text_only": "multimodal", "@context": "context", "@k": "kv_dtype", "@v": "kv_dtype",
 }  # fmt: skip
 
 
 def _known_as(engine: str, option: str) -> str:
-    """The name in a question of what an option of the engine's command line sets; empty where it has none, or sets several."""
+    """The name in a question of what an option of the engine's command line sets, `option:NAME` where that is an option of the engine's
+    under another name; empty where it has none, or sets several."""
     rows = arguments(engine).rows if engine in served() else ()
     spelled = f"--{option.replace('_', '-')}"
-    return next((name for row in rows if spelled in row.names and (name := _PARTS.get(row.to, row.to)).isidentifier()), "")
+    said = (_PARTS.get(row.to, "option:v0_options" if row.to.startswith("@v0:") else row.to) for row in rows if spelled in row.names)
+    return next((name for name in said if name.removeprefix("option:").isidentifier()), "")
 
 
 def settle(d: Deployment) -> tuple[Engine, Settled]:

@@ -11,7 +11,7 @@ from kvplan.deployment import NAMES, Deployment
 from kvplan.engines.common import drivers
 from kvplan.engines.common.builds import unnamed
 from kvplan.engines.common.checks import before_all, refusal
-from kvplan.engines.common.doubts import doubts, second_copy, unread_weights, without_kernel
+from kvplan.engines.common.doubts import doubts, more_slots, second_copy, unread_weights, without_kernel
 from kvplan.engines.common.lines import least_sure, stage_weights, weight_entries
 from kvplan.engines.common.passed import capped
 from kvplan.engines.common.phases import doubted, judged
@@ -103,6 +103,7 @@ def _in_doubt(settled: Settled, released: Deployment, facts: Facts, outcome: Out
         *unread_weights(d, facts),
         *without_kernel(d, facts),
         *second_copy(d, facts, outcome),
+        *more_slots(settled, outcome),
     )
     outcome = doubted(outcome, why, "likely")
     outcome = doubted(outcome, undecided, CLOSE)

@@ -41,7 +41,7 @@ def judged(case: dict[str, Any]) -> str | None:
         return "is answered now: take it out of today.tsv"
     wanted = STARTED[case["outcome"]]
     sure = plan.outcome.start_certainty
-    if case.get("weak") or plan.outcome.unknown or called_a_start(plan) == wanted or sure == "too close to call":
+    if case.get("weak") or plan.outcome.unknown or called_a_start(case, plan) == wanted or sure == "too close to call":
         return None
     return f"false {'refusal' if wanted else 'start'}, {sure}: {plan.verdict} ({case['source']}: {case['outcome']})"
 

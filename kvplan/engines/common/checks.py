@@ -26,7 +26,7 @@ def check_question(
 ) -> None:  # fmt: skip
     """Raises SpecError for values that no engine takes, and for an engine_option that this one does not have.
 
-    known_as  the name that an option of its command line has in a question; empty: it has none
+    known_as  the name that an option of its command line has in a question, `option:NAME` of the engine's own; empty: it has none
     passed    options that it has and no plan follows
     """
     if (ranks := (d.tp or 1) * (d.pp or 1) * (d.dp or 1)) > MOST_DEVICES:
@@ -46,7 +46,8 @@ def check_question(
         if key not in facts.options and key not in passed:
             known = _options_near(key, facts)
             if name := known_as(key):
-                known = f"it is {name} here, --{name.replace('_', '-')} on the command line"
+                own, name = name.startswith("option:"), name.removeprefix("option:")
+                known = f"it is {name} here, {f'--engine-option {name}=' if own else '--' + name.replace('_', '-')} on the command line"
             raise SpecError("engine_option", [(key, f"engine {facts.name} has no such option; {known}")])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kvplan.deployment import Deployment
 from kvplan.dtypes import weight_scheme
 from kvplan.engines.common.conditions import capability, version_of
-from kvplan.engines.common.protocol import Facts, Outcome
+from kvplan.engines.common.protocol import Facts, Outcome, Settled
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import weight_formats
 from kvplan.spec import ModelSpec
@@ -32,6 +32,8 @@ MANY, MANY_MODULES = 4, 9
 SHARED = "what the system and the cache of files hold of shared memory differs from start to start"
 #: Vendors of which so few starts are public that none is certain: of seven called so before anybody looked two ran out (docs/limits.md).
 UNMEASURED = {"intel": "Intel's"}
+#: llama.cpp's line of recurrent states, which each sequence has.
+STATES = "cache: rs"
 GROUPED = 75  # the least of the kernels for integers in groups (AWQ, GPTQ); before, what their predecessors take is not known
 
 
@@ -91,6 +93,18 @@ def second_copy(d: Deployment, facts: Facts, outcome: Outcome) -> tuple[str, ...
     if not schemes or outcome.margin_bytes >= copied:
         return ()
     return (f"{show_bytes(copied)} of {', '.join(sorted(schemes))} weights are converted on this device, without room for a second copy",)
+
+
+def more_slots(settled: Settled, outcome: Outcome) -> tuple[str, ...]:
+    """Why a start is too close to call: no room for the states of all sequences that a server keeps by itself (llama-server: -np)."""
+    asked = settled.question.max_num_seqs or 1
+    for ledger in outcome.ledgers if settled.slots > asked else ():
+        more = sum(e.bytes for e in ledger.entries if e.name == STATES) * (settled.slots - asked) // asked
+        spare = (ledger.limit_bytes or 0) - ledger.total_bytes
+        if 0 <= spare < more + sum(entry.high - entry.bytes for entry in ledger.entries):
+            said = f"a server keeps states of {settled.slots} sequences by itself: {show_bytes(more)} more, {show_bytes(spare)} are free"
+            return (f"{said}; say how many with --max-num-seqs, or server=true",)
+    return ()
 
 
 def _converted(d: Deployment, facts: Facts) -> list[tuple[str, int]]:

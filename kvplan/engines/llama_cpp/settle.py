@@ -122,7 +122,9 @@ def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, nam
     lora.asked_modules(question)
     made = Settled(question, chosen_by, notes, settings, model, drafts, misfit, found, unknown(question, found))
     build = build_of(d.engine_version or "") if name == "llama.cpp" else rules.build
-    return made._replace(runs=SERVER if chosen.server else OTHERS, lacks=no_graph(d.speculative, d.model.architecture, build, name))
+    slots_of_server = rules.server_slots if name == "llama.cpp" and not own_slots else 0
+    lacks = no_graph(d.speculative, d.model.architecture, build, name)
+    return made._replace(runs=SERVER if chosen.server else OTHERS, lacks=lacks, slots=slots_of_server)
 
 
 #: Places of its list of shares (common/common.h, tensor_split).

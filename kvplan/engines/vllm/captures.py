@@ -52,11 +52,12 @@ def captured(s: VllmSettings) -> int:
 def graph_counts(s: VllmSettings, mode: str) -> tuple[int, int]:
     """How many graphs hold a whole step, and how many sizes are captured in pieces between attention layers.
 
-    V0 captured whole steps, V1 pieces, from 0.11 on also whole steps of decoding alone, and of models with states before that.
+    V0 captured whole steps, once for each pipeline stage's virtual engine (worker/model_runner.py capture_model), V1 pieces, from 0.11 on
+    also whole steps of decoding alone, and of models with states before that.
     """
     sizes = captured(s)
     if not s.rules.v1:
-        return sizes, 0
+        return sizes * s.pp, 0
     kept = (t.tokens_per_state for layer in distinct(s.served.layers) for cache in layer.caches for t in cache.tensors)
     both = s.since("0.11") or None in kept
     mode = mode or ("FULL_AND_PIECEWISE" if both else "PIECEWISE")

@@ -133,7 +133,7 @@ def outside(d: Deployment, n_layers: int, s: VllmSettings, constants: Constants,
     found.append(graphs(d, n_layers, s, constants, "captured after the cache is allocated"))
     own = s.rules.own_reduce and not Options(d).flag("disable_custom_all_reduce")
     if s.tp > (2 if own else 1) and d.device is not None and d.device.link in ("pcie", "none"):
-        calls = 2 * n_layers * captured(s)
+        calls = 2 * n_layers * captured(s) * (1 if s.rules.v1 else s.pp)
         buffers = Span(*(calls * size for size in (COLLECTIVE_V1 if s.rules.v1 else COLLECTIVE)))
         found.append(modelled("NCCL in graphs", buffers, f"{calls:,} all-reduces captured over PCIe", "graphs", sources=3))
     return found
