@@ -31,7 +31,7 @@ from kvplan.engines.vllm import for_v0, objects
 from kvplan.engines.vllm.bounds import BOUNDS
 from kvplan.engines.vllm.choices import CHOICES
 from kvplan.engines.vllm.classes import OWN_CODE
-from kvplan.engines.vllm.connectors import turns_hybrid_off
+from kvplan.engines.vllm.connectors import hybrid_off
 from kvplan.engines.vllm.exclusions import EXCLUSIONS
 from kvplan.engines.vllm.keys import OBJECTS
 from kvplan.engines.vllm.media import LIMITS, MEDIA_IO, PROCESSOR
@@ -169,6 +169,7 @@ ROWS = (
     row("--disable-hybrid-kv-cache-manager", "option:disable_hybrid_kv_cache_manager", takes="switch", since="0.9.1"),
     row("--device", "@device", until="0.9.2"),
     row("--kv-transfer-config", "!kv_transfer", "json", effect="either"),
+    row("--kv-events-config", "@kv_events", "json", since="0.9.0"),
     row("--disable-sliding-window", "option:disable_sliding_window", takes="switch"),
     row("--trust-remote-code", "@trust", takes="switch"),
     row("--hf-overrides", "@overrides", "json"),
@@ -185,7 +186,7 @@ ROWS = (
 
 #: --quantization values that change a checkpoint while it is loaded; all others name what the checkpoint already is.
 ON_LOAD = {"fp8": "fp8", "bitsandbytes": "nf4", "mxfp8": "mxfp8"}
-LONGER, HYBRID = "option:allow_long_max_model_len", "option:disable_hybrid_kv_cache_manager"
+LONGER = "option:allow_long_max_model_len"
 
 
 def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
@@ -231,9 +232,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         findings.append(refuse(f"{one.spelled} {one.value:g} is not above 0 and at most 1", one.place))
         del question["memory_fraction"]
     findings += objects.overrides(given, question)
-    hybrid = given[HYBRID].value if HYBRID in given else None
-    if (one := given.get("!kv_transfer")) and turns_hybrid_off(one.value, hybrid, asked_of(given)):
-        question["engine_option.disable_hybrid_kv_cache_manager"] = moved(one, True)
+    findings += hybrid_off(given, question, asked_of(given))
     if one := given.get(LONGER):
         findings.append(allowed(one))
     local, rank = given.get("@local_dp"), given.get("@rank")

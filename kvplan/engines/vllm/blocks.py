@@ -16,6 +16,7 @@ from kvplan.engines.vllm.backends import backend as backend_rows
 from kvplan.engines.vllm.layers import Mixer
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.specs import Blocks, latent_row, lexical_bytes, state_bytes, token_bytes
+from kvplan.engines.vllm.states import drafts_kept
 from kvplan.forms import ATTENTION, Form
 from kvplan.tensors import CacheTensor
 from kvplan.units import cdiv, round_up
@@ -58,7 +59,7 @@ def choose_blocks(mixers: Sequence[Mixer], s: VllmSettings) -> Choice:
     if s.platform == "cpu" and all(m.is_state for m in mixers):
         chosen = 16  # no backend chooses: config/cache.py, DEFAULT_BLOCK_SIZE
     block = s.block_size or chosen
-    if backend in ("CPU_MLA", "DEEPSEEK_V4"):
+    if backend == "CPU_MLA":
         block = kernel.base  # whatever is asked for
     if (
         s.rules.forces_latent
@@ -112,7 +113,8 @@ def _align_hybrid(
         # the model's one head size, for K and V alike
         per_token = token_bytes([rows["k"], rows["k"] if rows["v"].dtype == rows["k"].dtype else rows["v"]], s.tp)
     drafts = s.draft_tokens if s.sizes_drafts else 0
-    needed = max(*(state_bytes(m.form, m.tensors, s.tp, drafts, s.replayed, s.formats.compute) for m in states), *beside)
+    sizes = (state_bytes(m.form, m.tensors, s.tp, drafts_kept(m.form, drafts, s.release), s.replayed, s.formats.compute) for m in states)
+    needed = max(*sizes, *beside)
     if not needed:
         return block, 0, []
     align = kernel.base

@@ -1,4 +1,5 @@
-"""Options of vLLM that want another beside them: entrypoints cli_args.py validate_parsed_serve_args, config/observability.py, vllm.py."""
+"""Options of vLLM that want another beside them: entrypoints cli_args.py validate_parsed_serve_args, config/ observability.py, offload.py,
+vllm.py."""
 
 from __future__ import annotations
 
@@ -41,5 +42,16 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     Exclusion(
         "return_sampling_mask=True", "logprobs_mode=processed_logprobs",
         "sampling distribution replay requires logprobs_mode='processed_logprobs'", "0.28",
+    ),
+    Exclusion(
+        "offload_backend=prefetch", "offload_group_size>0", "offload_num_in_group (1) must be <= offload_group_size (0)", "0.17",
+    ),
+    Exclusion(
+        "offload_group_size>0", "offload_num_in_group=|offload_num_in_group<=offload_group_size",
+        "offload_num_in_group must be <= offload_group_size", "0.17",
+    ),
+    Exclusion(
+        "offload_group_size>0", "offload_prefetch_step=|offload_prefetch_step>0",
+        "offload_prefetch_step must be >= 1 when prefetch offloading is enabled (offload_group_size > 0)", "0.17",
     ),
 )  # fmt: skip

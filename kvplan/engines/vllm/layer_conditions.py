@@ -58,7 +58,7 @@ def packed_rows(settled: Settled) -> Values:
     packed = any(cache.form == "compressed" for layer in settled.layers for cache in layer.caches)
     if not packed or s.platform != "cuda" or "kv_dtype" in settled.chosen_by or asked in (None, "auto", "bf16", "f16"):
         return None
-    return None if str(asked).startswith("fp8") and not str(asked).endswith("per_token_head") else {"cache": asked}
+    return None if str(asked).startswith("fp8") else {"cache": asked}
 
 
 def early_latent_fp8(settled: Settled) -> Values:

@@ -40,6 +40,7 @@ class VllmSettings(NamedTuple):
     skip_layers: frozenset[str]  # layers in the compute type whatever the cache's format, by number, and sliding_window: those with one
     aligned_format: str  # the cache's, as asked for, where some layers are left out of it; else empty
     hybrid: bool
+    caching: bool  # prefixes are kept
     state_mode: Literal["none", "align", "all"]
     state_chunk: int
     sizes_drafts: bool  # the class counts the columns that drafts add to a convolution when the blocks are sized

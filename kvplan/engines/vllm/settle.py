@@ -268,6 +268,7 @@ def _read(
         skip_layers=skip_layers,
         aligned_format=asked_format if skip_layers or (asked_format.startswith("turboquant") and not states) else "",
         hybrid=rules.hybrid and not disabled,
+        caching=caching,
         state_mode=mode,
         state_chunk=options.count("mamba_block_size") or options.count("mamba_chunk_size") or chunk_of(d.model, states),
         sizes_drafts=sizes_drafts(d.model, release),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from kvplan.engines.common.arguments import RELEASE, number
 from kvplan.engines.common.releases import release, three_parts
 from kvplan.engines.common.words import Finding, Given, refuse, warn
+from kvplan.engines.vllm.connectors import HYBRID, LOOKS_SINCE, named
 from kvplan.engines.vllm.for_v0 import MARK
 from kvplan.engines.vllm.keys import CONNECTORS
 
@@ -111,13 +112,19 @@ def _limits(given: Mapping[str, Given], asked: tuple[int, ...]) -> Iterator[Find
 
 def _transfer(given: Mapping[str, Given], version: str) -> Iterator[Finding]:
     one = given.get("!kv_transfer")
-    if one is None or not isinstance(one.value, dict) or not (name := str(one.value.get("kv_connector") or "")):
+    if one is None or not isinstance(one.value, dict):
         return
-    if not one.value.get("kv_role"):
-        yield refuse(f"{one.spelled}: {name[:60]} without a kv_role; the engine stops", one.place)
-    elif version and not one.value.get("kv_connector_module_path") and not _brought(name, version):
-        message = f"{one.spelled}: {name[:60]} is no connector of vLLM's, and has no kv_connector_module_path; the engine stops"
-        yield refuse(message, one.place)
+    if not one.value.get("kv_connector"):
+        if asked_of(given) >= LOOKS_SINCE and HYBRID not in given and "option:kv_offloading_size" not in given:
+            yield refuse(f"{one.spelled}: Connector name is not set in KVTransferConfig; the engine stops", one.place)
+        return
+    for each in named(one.value):
+        name = str(each.get("kv_connector") or "")
+        if not each.get("kv_role"):
+            yield refuse(f"{one.spelled}: {name[:60]} without a kv_role; the engine stops", one.place)
+        elif version and not each.get("kv_connector_module_path") and not _brought(name, version):
+            message = f"{one.spelled}: {name[:60]} is no connector of vLLM's, and has no kv_connector_module_path; the engine stops"
+            yield refuse(message, one.place)
 
 
 def _brought(name: str, version: str) -> bool:

@@ -37,7 +37,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.9.0", "0.11.2"): """
         guided-decoding-disable-additional-properties? guided-decoding-disable-any-whitespace? guided-decoding-disable-fallback?
     """,
-    ("0.9.0", ""): "data-parallel-address=-dpa data-parallel-rpc-port=-dpp# kv-events-config{ pt-load-map-location",
+    ("0.9.0", ""): "data-parallel-address=-dpa data-parallel-rpc-port=-dpp# pt-load-map-location",
     ("0.9.1", ""): "data-parallel-backend=-dpb",
     ("0.9.2", "0.11.1"): "eplb-log-balancedness? eplb-step-interval",
     ("0.9.2", ""): "data-parallel-rank=-dpn#",
