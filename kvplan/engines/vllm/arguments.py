@@ -148,6 +148,7 @@ ROWS = (
     row("--async-scheduling", "option:async_scheduling", takes="switch", since="0.10.0"),
     row("--mamba-cache-mode", "option:mamba_cache_mode", since="0.15.0"),
     row("--mamba-block-size", "option:mamba_block_size", "int", since="0.11.1"),
+    row("--prefix-cache-retention-interval", "option:prefix_cache_retention_interval", "int", since="0.29.0"),
     row("--use-replayssm", "option:use_replayssm", takes="switch", since="0.27.0"),
     row("--replayssm-buffer-len", "option:replayssm_buffer_len", "int", since="0.27.0"),
     row("--mamba-cache-dtype", "option:mamba_cache_dtype", since="0.10.1"),

@@ -10,6 +10,7 @@ from kvplan.engines.common.stops import Move, Stop, Values
 from kvplan.engines.vllm import conditions as when
 from kvplan.engines.vllm.backends import BACKENDS, DEFAULT_BLOCK
 from kvplan.engines.vllm.backends import backend as backend_rows
+from kvplan.engines.vllm.blocks import uncommon_below
 from kvplan.engines.vllm.settings import settings_of
 from kvplan.forms import ATTENTION
 
@@ -58,8 +59,9 @@ def odd_block(settled: Settled) -> Values:
 def uncommon_block(settled: Settled) -> Values:
     """A block that the kernels of a group do not share: an indexer's keys lie in pages of 64, DeepSeek-V4's rows of 256."""
     asked, device = settled.question.block_size, settled.question.device
-    forms = {cache.form for layer in settings_of(settled).served.layers for cache in layer.caches}
-    least = 256 if "compressed" in forms else 64 if "latent+index" in forms else 1
+    s = settings_of(settled)
+    forms = {cache.form for layer in s.served.layers for cache in layer.caches}
+    least = uncommon_below(s) if "compressed" in forms else 64 if "latent+index" in forms else 1
     if not asked or asked % least == 0 or not when.on_gpu(settled) or (device and device.vendor != "nvidia"):
         return None
     return {"size": asked, "least": least}

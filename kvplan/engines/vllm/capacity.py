@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from math import lcm
 from typing import NamedTuple
 
 from kvplan.engines.vllm.backends import DEFAULT_BLOCK
@@ -72,6 +73,8 @@ def make_tables(members: Sequence[Member], s: VllmSettings) -> Tables:
     groups = form_groups(members, s.rules, s.hybrid)
     if s.dcp > 1:
         _check_shared(groups, s)
+    if s.retention:
+        _check_retention(groups, s)
     costs = tuple(block_bytes(groups, s.rules, stage) for stage in range(s.pp))
     alone: list[list[KVGroup]] = []
     if s.rules.groups_of == "stage" and s.pp > 1:
@@ -102,6 +105,18 @@ def _check_shared(groups: Sequence[KVGroup], s: VllmSettings) -> None:
         raise Refused("DCP not support hybrid attn now.")
     if s.caching and kinds - {*FULL, "mamba", "circular_buffer"}:
         raise Refused("DCP with hybrid KV cache layouts only supports full-attention and Mamba groups")
+
+
+def _check_retention(groups: Sequence[KVGroup], s: VllmSettings) -> None:
+    """kv_cache_coordinator.py _validate_prefix_cache_retention_interval, with prefixes or without (0.29 to 0.33)."""
+    specs = [group.members[0].spec for group in groups if group.members[0].spec.kind != "circular_buffer"]
+    if not {spec.kind for spec in specs} & {"sliding_window", "sliding_window_mla", "mamba"}:
+        raise Refused("prefix_cache_retention_interval is set but this model has no sliding-window or Mamba KV cache group")
+    step = lcm(*(spec.block * (s.dcp if spec.kind in FULL else 1) for spec in specs))
+    if s.retention % step:
+        raise Refused(
+            f"prefix_cache_retention_interval ({s.retention}) must be non-negative and a multiple of scheduler_block_size ({step})."
+        )
 
 
 def make_pool(tables: Tables, available: Sequence[int], s: VllmSettings) -> Pool:

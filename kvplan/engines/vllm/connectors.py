@@ -8,7 +8,7 @@ from typing import Any
 from kvplan.engines.common.arguments import moved
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.words import Finding, Given, refuse
-from kvplan.engines.vllm.rules import since
+from kvplan.engines.vllm.rules import VllmRules, since
 
 BACKENDS = ("native", "lmcache")
 #: Sizes of the LMCache that --kv-transfer-config puts into the engine's own processes.
@@ -51,6 +51,15 @@ def _knows_one_group(config: Any, version: tuple[int, ...]) -> bool:
         return False
     names = [one.get("kv_connector") for one in named(config)]
     return version < LOOKS_SINCE or any(name in ONE_GROUP for name in (names[1:] or names))
+
+
+#: Methods that draft from the model's hidden states (config/speculative.py use_eagle).
+READS_HIDDEN = ("eagle", "eagle3", "mtp", "dflash", "dspark")
+
+
+def chunks_alone(chunked: bool, method: str, rules: VllmRules) -> bool:
+    """Whether layers that see a chunk turn the hybrid manager off: in some releases, and beside such drafts (config/vllm.py)."""
+    return chunked and (not rules.chunked_hybrid or method in READS_HIDDEN)
 
 
 def uses_lmcache(options: Options) -> bool:

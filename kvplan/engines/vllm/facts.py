@@ -36,6 +36,7 @@ OPTIONS: dict[str, str] = {
     "mamba_ssm_cache_dtype": "format of recurrent states",
     "mamba_cache_dtype": "format of convolutions' states, and of recurrent ones where nothing else says theirs",
     "mamba_block_size": "tokens between two states that prefix caching keeps",
+    "prefix_cache_retention_interval": "tokens between what prefix caching keeps of windows and states, a multiple of their blocks",
     "use_replayssm": "the last inputs of a Mamba-2 layer are kept beside its state, which is written more rarely",
     "replayssm_buffer_len": "how many of them; 16 by default",
     "mamba_chunk_size": "tokens of one chunk of the scan",

@@ -8,6 +8,7 @@ from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.common.stops import Move, Stop, Values
+from kvplan.engines.vllm.connectors import chunks_alone
 from kvplan.engines.vllm.layers import stages
 from kvplan.engines.vllm.model import left
 from kvplan.engines.vllm.settings import settings_of
@@ -84,7 +85,21 @@ def sixteen_bits(settled: Settled) -> Values:
     return {"dtype": "float32", "method": named} if named and wide else None
 
 
+def hybrid_asked(settled: Settled) -> Values:
+    """The hybrid manager asked for where layers that see a chunk turn it off."""
+    s, options = settings_of(settled), Options(settled.question)
+    name = "disable_hybrid_kv_cache_manager"
+    asked = options.text(name) is not None and not options.flag(name)
+    chunked = any(t.keep.kind == "chunk" for layer in settled.model.layers for cache in layer.caches for t in cache.tensors)
+    return {} if asked and chunks_alone(chunked, s.method, s.rules) else None
+
+
 CHECKS = (
+    Stop(
+        "the hybrid manager asked for", "Hybrid KV cache manager was explicitly enabled but is not supported in this configuration.",
+        "layers that see a chunk turn it off here", (Move("option:disable_hybrid_kv_cache_manager", "none"),), "config/vllm.py",
+        since="0.13", when=hybrid_asked,
+    ),
     Stop(
         "type and quantisation", "torch.{dtype:w} is not supported for quantization method {method:w}. Supported dtypes:",
         "the kernels of {method} do not compute in {dtype}", (Move("dtype", "float16"),), "config/vllm.py _get_quantization_config",

@@ -31,5 +31,6 @@ def check_options(options: Options) -> None:
         options.count(key)
     if not (options.text("max_logprobs") or "").startswith("-"):  # any number; from 0.25 on no less than -1 (bounds.py)
         options.count("max_logprobs", 0)
+    options.count("prefix_cache_retention_interval", 0)
     options.number("mm_processor_cache_gb", zero=True)
     options.text("mm_processor_cache_type", ("lru", "shm"))

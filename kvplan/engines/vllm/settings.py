@@ -41,6 +41,7 @@ class VllmSettings(NamedTuple):
     aligned_format: str  # the cache's, as asked for, where some layers are left out of it; else empty
     hybrid: bool
     caching: bool  # prefixes are kept
+    retention: int  # tokens between what is kept of windows and states of them; 0: the last
     state_mode: Literal["none", "align", "all"]
     state_chunk: int
     sizes_drafts: bool  # the class counts the columns that drafts add to a convolution when the blocks are sized

@@ -32,7 +32,7 @@ from kvplan.engines.vllm.backends import latent_backend, plain, said
 from kvplan.engines.vllm.batches import batch_defaults, goes_in_pieces
 from kvplan.engines.vllm.before_v1 import capped
 from kvplan.engines.vllm.captures import asked
-from kvplan.engines.vllm.connectors import without_hybrid
+from kvplan.engines.vllm.connectors import chunks_alone, without_hybrid
 from kvplan.engines.vllm.drafting import FIRST_ALONE
 from kvplan.engines.vllm.exchange import BUFFER_MIB, CHUNK, HIGH_THROUGHPUT, kernels_of, unsized
 from kvplan.engines.vllm.facts import FACTS
@@ -239,8 +239,9 @@ def _read(
     caching = options.flag("enable_prefix_caching", not states or (attention and rules.hybrid_caching))
     mode = state_mode(options, rules, caching, states)
     chunked = any(t.keep.kind == "chunk" for cache in caches for t in cache.tensors)
-    one_group = (chunked and not rules.chunked_hybrid) or without_hybrid(options, release)
-    disabled = options.flag("disable_hybrid_kv_cache_manager", one_group)
+    alone = chunks_alone(chunked, method, rules)
+    disabled = options.flag("disable_hybrid_kv_cache_manager", alone or without_hybrid(options, release))
+    disabled |= alone and not since(release, "0.13")  # whatever is asked (config/vllm.py)
     encoder = options.count("max_num_encoder_input_tokens")
     captures, exchange = asked(options, d), kernels_of(options, d, model, release)
     fixed = options.count("deepep_buffer_size_mb", 0)
@@ -269,6 +270,7 @@ def _read(
         aligned_format=asked_format if skip_layers or (asked_format.startswith("turboquant") and not states) else "",
         hybrid=rules.hybrid and not disabled,
         caching=caching,
+        retention=options.count("prefix_cache_retention_interval", 0) or 0,
         state_mode=mode,
         state_chunk=options.count("mamba_block_size") or options.count("mamba_chunk_size") or chunk_of(d.model, states),
         sizes_drafts=sizes_drafts(d.model, release),

@@ -7,15 +7,13 @@ from collections.abc import Iterator, Mapping
 from kvplan.engines.common.arguments import RELEASE, number
 from kvplan.engines.common.releases import release, three_parts
 from kvplan.engines.common.words import Finding, Given, refuse, warn
-from kvplan.engines.vllm.connectors import HYBRID, LOOKS_SINCE, named
+from kvplan.engines.vllm.connectors import HYBRID, LOOKS_SINCE, READS_HIDDEN, named
 from kvplan.engines.vllm.for_v0 import MARK
 from kvplan.engines.vllm.keys import CONNECTORS
 
 METHODS = {"deepseek_mtp": "mtp", "qwen3_next_mtp": "mtp", "mimo_mtp": "mtp", "glm4_moe_mtp": "mtp", "ernie_mtp": "mtp"}
 #: What stands for drafting by n-grams where a model is named (config/speculative.py).
 NGRAMS = ("ngram", "[ngram]")
-#: Methods that draft from the model's hidden states (config/speculative.py use_eagle).
-READS_HIDDEN = ("eagle", "eagle3", "mtp", "dflash", "dspark")
 #: Exchanges of experts' tokens that halved batches (DBO) were written for, and one from 0.24 on.
 HALVED, HALVED_LATER = ("deepep_low_latency", "deepep_high_throughput"), "nixl_ep"
 

@@ -78,7 +78,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     """,
     ("0.28.0", ""): "mm-device-do-normalize?",
     ("0.29.0", ""): """
-        enable-trace-replay? max-num-queued-reqs# max-num-queued-tokens# per-request-spec-decode-metrics prefix-cache-retention-interval#
+        enable-trace-replay? max-num-queued-reqs# max-num-queued-tokens# per-request-spec-decode-metrics
     """,
     ("0.30.0", "0.30.0"): "enable-mamba-fine-grained-prefix-cache?",
     ("0.30.0", ""): "dp-sync-interval# enable-nccl-comm-suspend? kda-decode-backend sparse-indexer-topk-backend watermark-config{",
