@@ -12,6 +12,7 @@ from kvplan.engines.vllm.backends import BACKENDS, DEFAULT_BLOCK
 from kvplan.engines.vllm.backends import backend as backend_rows
 from kvplan.engines.vllm.blocks import uncommon_below
 from kvplan.engines.vllm.settings import settings_of
+from kvplan.engines.vllm.specs import KEPT_STATES
 from kvplan.forms import ATTENTION
 
 #: `--block-size` choices from a release on; empty: any.
@@ -56,6 +57,19 @@ def odd_block(settled: Settled) -> Values:
     return {"size": asked} if attends and not flexible else None
 
 
+def small_block(settled: Settled) -> Values:
+    """A block that the command line takes and no kernel for K and V does: FlexAttention alone has pages of any size.
+
+    What runs f32 is not said before 0.17.
+    """
+    s, asked, device = settings_of(settled), settled.question.block_size, settled.question.device
+    caches = {cache.form for layer in s.served.layers for cache in layer.caches}
+    flexible = s.backend == "FLEX_ATTENTION" or (s.formats.compute == "f32" and not s.since("0.17"))
+    if not asked or asked % DEFAULT_BLOCK == 0 or flexible or not when.on_gpu(settled) or (device and device.vendor != "nvidia"):
+        return None
+    return {"size": asked, "least": DEFAULT_BLOCK} if "kv" in caches and not caches & KEPT_STATES else None
+
+
 def uncommon_block(settled: Settled) -> Values:
     """A block that the kernels of a group do not share: an indexer's keys lie in pages of 64, DeepSeek-V4's rows of 256."""
     asked, device = settled.question.block_size, settled.question.device
@@ -90,5 +104,10 @@ CHECKS: tuple[Stop, ...] = (
         "block size", "No common block size for {size}.", "the kernels of this model's caches take pages of {least} tokens",
         (Move("block_size", "a multiple of {least}"),), "v1/worker/utils.py select_common_block_size", since="0.18",
         when=uncommon_block, loading=True,
+    ),
+    Stop(
+        "block size", "No common block size for {size}.", "the kernels of this model's caches take pages of {least} tokens",
+        (Move("block_size", "a multiple of {least}"),), "v1/worker/gpu_model_runner.py select_common_block_size", since="0.11.1",
+        before="0.18", when=small_block, loading=True,
     ),
 )  # fmt: skip

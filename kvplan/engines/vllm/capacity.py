@@ -75,6 +75,8 @@ def make_tables(members: Sequence[Member], s: VllmSettings) -> Tables:
         _check_shared(groups, s)
     if s.retention:
         _check_retention(groups, s)
+    if s.match_unit and s.caching and s.state_mode != "all":
+        _check_unit(groups, s, s.match_unit)
     costs = tuple(block_bytes(groups, s.rules, stage) for stage in range(s.pp))
     alone: list[list[KVGroup]] = []
     if s.rules.groups_of == "stage" and s.pp > 1:
@@ -117,6 +119,16 @@ def _check_retention(groups: Sequence[KVGroup], s: VllmSettings) -> None:
         raise Refused(
             f"prefix_cache_retention_interval ({s.retention}) must be non-negative and a multiple of scheduler_block_size ({step})."
         )
+
+
+def _check_unit(groups: Sequence[KVGroup], s: VllmSettings, unit: int) -> None:
+    """kv_cache_utils.py resolve_kv_cache_block_sizes (0.26 to 0.33): blocks of several tables are whole units, and those of one are one."""
+    specs = [group.members[0].spec for group in groups if group.members[0].spec.kind != "circular_buffer"]
+    sizes = [spec.block * (1 if spec.kind == "mamba" else s.dcp) for spec in specs]
+    if len(groups) > 1 and any(size % unit for size in sizes):
+        raise Refused(f"Invalid prefix_match_unit={unit}; all KV cache group block sizes must be divisible by prefix_match_unit: {sizes}")
+    if len(groups) == 1 and sizes and unit != sizes[0] and s.since("0.32"):
+        raise Refused(f"Invalid prefix_match_unit={unit}; with a single KV cache group, hits land on the block size ({sizes[0]}).")
 
 
 def make_pool(tables: Tables, available: Sequence[int], s: VllmSettings) -> Pool:

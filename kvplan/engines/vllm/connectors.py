@@ -41,6 +41,9 @@ def hybrid_off(given: Mapping[str, Given], question: dict[str, Given], version: 
         said = "Hybrid KV cache manager was explicitly enabled but is not supported in this configuration"
         return [refuse(f"{asked.spelled} beside {events.spelled}: {said}; the engine stops", asked.place)]
     one = events or (transfer if transfer and _knows_one_group(transfer.value, version) else None)
+    if one and asked and asked.value is False and version >= LOOKS_SINCE:
+        said = "Connector does not support HMA but HMA is enabled. Please set `--disable-hybrid-kv-cache-manager`."
+        return [refuse(f"{asked.spelled} beside {one.spelled}: {said}; the engine stops", asked.place)]
     if one and not counts:
         question[f"engine_{HYBRID.replace(':', '.')}"] = moved(one, True)
     return []

@@ -89,6 +89,16 @@ def state_mode(options: Options, rules: VllmRules, caching: bool, states: Sequen
     return "align"
 
 
+def hybrid_by_name(model: ModelSpec, release: str, states: Sequence[Form]) -> tuple[str, ...]:
+    """A note of a hybrid's class with attention alone (granite-4.0-micro): config/model.py is_hybrid looked at the class up to 0.11.0."""
+    if states or model.architecture != "GraniteMoeHybridForCausalLM" or not (since(release, "0.10.2") and not since(release, "0.11.1")):
+        return ()
+    return (
+        f"vLLM {release} takes the model for a hybrid: its blocks are aligned to states that the config has and no layer, longer than "
+        "those counted here, and prefixes are not kept",
+    )
+
+
 def chunk_of(model: ModelSpec, states: Sequence[Form]) -> int:
     """The scan's chunk (config/model.py get_mamba_chunk_size), where no option says it: the config's; 2048 for Mamba-1, which has none.
 

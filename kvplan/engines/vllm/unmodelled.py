@@ -46,7 +46,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.10.2", ""): "io-processor-plugin safetensors-load-strategy",
     ("0.11.0", ""): """
         allowed-media-domains* dbo-decode-token-threshold# dbo-prefill-token-threshold# expert-placement-strategy
-        mm-shm-cache-max-object-size-mb pooler-config{ structured-outputs-config{
+        mm-shm-cache-max-object-size-mb structured-outputs-config{
     """,
     ("0.11.1", ""): """
         aggregate-engine-logging! data-parallel-external-lb=-dpe? dcp-kv-cache-interleave-size disable-nccl-for-dp-synchronization?
@@ -71,7 +71,6 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.24.0", ""): "device-ids jit-monitor-verbose? prefill-schedule-interval#",
     ("0.25.0", ""): "jit-monitor-mode",
     ("0.26.0", "0.29.0"): "enable-bf16x3-router-gemm?",
-    ("0.26.0", ""): "prefix-match-unit#",
     ("0.27.0", ""): """
         enable-fault-tolerance? fault-tolerance-config{ kda-prefill-backend mamba-ssu-algorithm mm-hasher-algorithm
         video-pruning-method
@@ -97,7 +96,7 @@ EITHER: dict[tuple[str, str], str] = {
     ("0.11.0", ""): "video-pruning-rate",
     ("0.11.1", ""): "enable-mm-embeds?",
     ("0.13.0", ""): "",
-    ("0.14.0", ""): "ubatch-size# enable-return-routed-experts?",
+    ("0.14.0", ""): "ubatch-size#",
     ("0.15.0", ""): "mm-encoder-only?",
     ("0.16.0", ""): "weight-transfer-config{ kernel-config{",
     ("0.17.1", ""): "moe-backend offload-num-in-group# offload-params* offload-prefetch-step#",

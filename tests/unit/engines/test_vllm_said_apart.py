@@ -22,15 +22,15 @@ def _hybrid_off(version: str, *argv: str) -> tuple[bool, bool]:
     return asked is not None and asked.value is True, any(one.severity == "error" for one in answer.findings)
 
 
-@pytest.mark.parametrize(("config", "asked", "version", "off"), [
-    (NIXL, None, "0.10.2", True), (NIXL, False, "0.12", True), (NIXL, False, "0.13", False), (NIXL, None, "0.21", True),
-    (NIXL, None, "0.22", False), (EXAMPLE, None, "0.22", True), (EXAMPLE, False, "0.33", False), (BOTH, None, "0.33", True),
-    ({}, None, "0.13", True),
+@pytest.mark.parametrize(("config", "asked", "version", "off", "stops"), [
+    (NIXL, None, "0.10.2", True, False), (NIXL, False, "0.12", True, False), (NIXL, False, "0.13", False, False),
+    (NIXL, None, "0.21", True, False), (NIXL, None, "0.22", False, False), (EXAMPLE, None, "0.22", True, False),
+    (EXAMPLE, False, "0.33", False, True), (BOTH, None, "0.33", True, False),
 ])  # fmt: skip
-def test_a_connector_that_knows_one_group(config: object, asked: bool | None, version: str, off: bool) -> None:
-    """config/__init__.py of 0.10.2 and 0.11.0, config/vllm.py of 0.12 to 0.33 (__post_init__)."""
+def test_a_connector_that_knows_one_group(config: object, asked: bool | None, version: str, off: bool, stops: bool) -> None:
+    """config/__init__.py of 0.10.2 and 0.11.0, config/vllm.py of 0.12 to 0.33 (__post_init__), kv_connector/factory.py create_connector."""
     argv = () if asked is None else ("--no-disable-hybrid-kv-cache-manager",)
-    assert _hybrid_off(version, "--kv-transfer-config", json.dumps(config), *argv) == (off, False)
+    assert _hybrid_off(version, "--kv-transfer-config", json.dumps(config), *argv) == (off, stops)
 
 
 @pytest.mark.parametrize(("version", "argv", "off", "stops"), [
@@ -44,10 +44,11 @@ def test_events_of_the_cache_turn_the_hybrid_manager_off(version: str, argv: tup
 
 
 @pytest.mark.parametrize(("config", "version", "stops"), [
-    ({}, "0.21", False), ({}, "0.22", True), ({"kv_role": "kv_both"}, "0.33", True), ({**NIXL, "kv_role": None}, "0.33", True),
+    ({}, "0.21", True), ({}, "0.22", True), (NIXL, "0.22", False), ({"kv_role": "kv_both"}, "0.33", True),
+    ({**NIXL, "kv_role": None}, "0.33", True),
 ])  # fmt: skip
 def test_a_config_of_connectors_without_one(config: object, version: str, stops: bool) -> None:
-    """distributed/kv_transfer/kv_connector/factory.py get_connector_class, which config/vllm.py asks from 0.22 on."""
+    """distributed/kv_transfer/kv_connector/utils.py get_kv_connector_cache_layout, from 0.22 on config/vllm.py."""
     assert _hybrid_off(version, "--kv-transfer-config", json.dumps(config))[1] is stops
 
 
