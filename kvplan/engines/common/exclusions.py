@@ -14,8 +14,8 @@ class Exclusion(NamedTuple):
     """What an engine stops with where options hold (`asked`) and others do not (`wants`).
 
     Terms: `key=a,b` (one of these values; an empty one: not given), `key=*` (given), `key<=N`, `key>N` (N: a number or another key),
-    `key~text` (has it within, all of it known); `&` all of several terms, `|` any. Keys are long options with `_`. since, before: first
-    release that says so, first that does not any more; empty: always.
+    `key~text` (has it within but for spaces, all of it known); `&` all of several terms, `|` any. Keys are long options with `_`. since,
+    before: first release that says so, first that does not any more; empty: always.
     """
 
     asked: str
@@ -50,7 +50,7 @@ def _holds(term: str, seen: Mapping[str, Any]) -> bool:
     if operator == "=":
         return said is not None if value == "*" else ("" if said is None else str(said)) in value.split(",")
     if operator == "~":
-        return value in str(said or "") and "$" not in str(said)
+        return value in str(said or "").replace(" ", "") and "$" not in str(said)
     try:
         most = float(seen.get(value, value))
         return said is not None and (float(said) <= most if operator == "<=" else float(said) > most)

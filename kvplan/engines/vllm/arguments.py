@@ -31,11 +31,12 @@ from kvplan.engines.vllm import for_v0, objects
 from kvplan.engines.vllm.bounds import BOUNDS
 from kvplan.engines.vllm.choices import CHOICES
 from kvplan.engines.vllm.classes import OWN_CODE
-from kvplan.engines.vllm.connectors import turns_hybrid_off
+from kvplan.engines.vllm.connectors import hybrid_off
 from kvplan.engines.vllm.exclusions import EXCLUSIONS
 from kvplan.engines.vllm.keys import OBJECTS
 from kvplan.engines.vllm.media import LIMITS, MEDIA_IO, PROCESSOR
 from kvplan.engines.vllm.media_said import media_said
+from kvplan.engines.vllm.option_values import POOLING
 from kvplan.engines.vllm.together import METHODS, NGRAMS, asked_of, by_value, few_cpu_loras, together
 from kvplan.engines.vllm.unmodelled import EITHER, IRRELEVANT, LESS, MORE
 from kvplan.engines.vllm.variables import EITHER as EITHER_VARIABLES
@@ -143,13 +144,17 @@ ROWS = (
     row("--num-gpu-blocks-override", "option:num_gpu_blocks_override", "int"),
     row("--runner", RUNNER, since="0.10.1"),
     row("--convert", "@convert", since="0.10.1"),
+    row("--pooler-config", "@pooler", "json", since="0.11.0"),
     row("--task", RUNNER, says={"pooling": "embed"}, until="0.12.0"),
     row("--enable-prefix-caching", "option:enable_prefix_caching", takes="switch"),
     row("--async-scheduling", "option:async_scheduling", takes="switch", since="0.10.0"),
     row("--mamba-cache-mode", "option:mamba_cache_mode", since="0.15.0"),
     row("--mamba-block-size", "option:mamba_block_size", "int", since="0.11.1"),
+    row("--prefix-cache-retention-interval", "option:prefix_cache_retention_interval", "int", since="0.29.0"),
     row("--use-replayssm", "option:use_replayssm", takes="switch", since="0.27.0"),
     row("--replayssm-buffer-len", "option:replayssm_buffer_len", "int", since="0.27.0"),
+    row("--enable-return-routed-experts", "option:enable_return_routed_experts", takes="switch", since="0.14.0", effect="either"),
+    row("--prefix-match-unit", "option:prefix_match_unit", "int", since="0.26.0"),
     row("--mamba-cache-dtype", "option:mamba_cache_dtype", since="0.10.1"),
     row("--mamba-ssm-cache-dtype", "option:mamba_ssm_cache_dtype", since="0.10.1"),
     row("--attention-backend", "option:attention_backend", since="0.13.0"),
@@ -169,6 +174,7 @@ ROWS = (
     row("--disable-hybrid-kv-cache-manager", "option:disable_hybrid_kv_cache_manager", takes="switch", since="0.9.1"),
     row("--device", "@device", until="0.9.2"),
     row("--kv-transfer-config", "!kv_transfer", "json", effect="either"),
+    row("--kv-events-config", "@kv_events", "json", since="0.9.0"),
     row("--disable-sliding-window", "option:disable_sliding_window", takes="switch"),
     row("--trust-remote-code", "@trust", takes="switch"),
     row("--hf-overrides", "@overrides", "json"),
@@ -183,9 +189,11 @@ ROWS = (
     *block(LESS, "less"),
 )  # fmt: skip
 
+#: From which release on requests are no longer than a draft model's, by the V2 runner (config/vllm.py _limit_max_model_len_to_draft).
+CUT_TO_DRAFT = (0, 33)
 #: --quantization values that change a checkpoint while it is loaded; all others name what the checkpoint already is.
 ON_LOAD = {"fp8": "fp8", "bitsandbytes": "nf4", "mxfp8": "mxfp8"}
-LONGER, HYBRID = "option:allow_long_max_model_len", "option:disable_hybrid_kv_cache_manager"
+LONGER = "option:allow_long_max_model_len"
 
 
 def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
@@ -231,9 +239,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         findings.append(refuse(f"{one.spelled} {one.value:g} is not above 0 and at most 1", one.place))
         del question["memory_fraction"]
     findings += objects.overrides(given, question)
-    hybrid = given[HYBRID].value if HYBRID in given else None
-    if (one := given.get("!kv_transfer")) and turns_hybrid_off(one.value, hybrid, asked_of(given)):
-        question["engine_option.disable_hybrid_kv_cache_manager"] = moved(one, True)
+    findings += hybrid_off(given, question, asked_of(given))
     if one := given.get(LONGER):
         findings.append(allowed(one))
     local, rank = given.get("@local_dp"), given.get("@rank")
@@ -252,7 +258,11 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
 
 
 def _runner(given: Mapping[str, Given], question: dict[str, Given]) -> None:
-    """The runner by whichever of its three names."""
+    """The runner by whichever of its three names, and how it pools."""
+    said = pooler.value if (pooler := given.get("@pooler")) and isinstance(pooler.value, dict) else {}
+    kinds = [str(said[key]).upper() for key in ("pooling_type", "seq_pooling_type", "tok_pooling_type") if said.get(key)]
+    if pooler and kinds and kinds[0] in POOLING:
+        question["engine_option.pooling_type"] = moved(pooler, kinds[0])
     told = question.pop("engine_option.runner", None)
     if told is None or told.value == "auto":
         told = given.get("@convert")
@@ -279,6 +289,10 @@ def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list
     if not isinstance(tokens, int) or tokens < 1:
         return [refuse(f"{one.spelled}: num_speculative_tokens is not given", one.place)]
     question["speculative"] = moved(one, f"{method}:{tokens}" + (f":{model}" if model and method != "ngram" else ""))
+    if method == "draft_model" and (most := config.get("max_model_len")) and asked_of(given) >= CUT_TO_DRAFT:
+        length, v2 = question.get("max_model_len"), given.get("option:v2_model_runner")
+        if isinstance(most, int) and (length is None or length.value > most) and (v2 is None or v2.value):
+            question["max_model_len"] = moved(one, most)
     return []
 
 

@@ -12,6 +12,9 @@ from kvplan.engines.vllm.model import encodes, least_batch, pools
 from kvplan.engines.vllm.rules import VllmRules
 from kvplan.units import GIB
 
+#: What makes one vector of a decoder's prompt only when it is there whole.
+POOLED_WHOLE = ("MEAN", "CLS", "STEP")
+
 
 def batch_defaults(d: Deployment, rules: VllmRules, options: Options, max_model_len: int) -> tuple[int, int]:
     """max_num_batched_tokens and max_num_seqs where not chosen: engine/arg_utils.py get_batch_defaults and what follows it."""
@@ -40,13 +43,14 @@ def goes_in_pieces(d: Deployment, rules: VllmRules, options: Options, max_model_
     """Whether prompts go in pieces: as asked; V1 always, but of encoders; V0 where a model is long and nothing stands against it.
 
     V1's poolers of decoders take the last token, as they do by default, and so do their prompts (config/model.py
-    is_chunked_prefill_supported); the mean or the first one is asked for in files beside the config.
+    is_chunked_prefill_supported), unless the mean or the first one is asked for: files beside the config may do that, too.
     """
     always = rules.v1 and rules.cuts_batch != "always" and d.model.lm_head and not pools(d.model)  # whatever is asked
     if options.text("enable_chunked_prefill") is not None and not always:
         return options.flag("enable_chunked_prefill")
     if rules.v1:
-        return not pools(d.model) and (d.model.lm_head or not encodes(d.model, rules_of(d)[0]))
+        whole = rules.cuts_batch == "always" and options.text("pooling_type") in POOLED_WHOLE
+        return not pools(d.model) and (d.model.lm_head or not (whole or encodes(d.model, rules_of(d)[0])))
     whole = bool(d.model.towers) or not d.model.lm_head or d.speculative not in (None, "off") or d.lora not in (None, "off")
     whole = whole or (d.device is not None and d.device.vendor == "amd" and rules.whole_on_rocm)
     return bool(rules.long_steps) and max_model_len > 32768 and not whole

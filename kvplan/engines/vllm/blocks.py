@@ -16,12 +16,16 @@ from kvplan.engines.vllm.backends import backend as backend_rows
 from kvplan.engines.vllm.layers import Mixer
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.specs import Blocks, latent_row, lexical_bytes, state_bytes, token_bytes
+from kvplan.engines.vllm.states import drafts_kept
+from kvplan.errors import UnsupportedError
 from kvplan.forms import ATTENTION, Form
 from kvplan.tensors import CacheTensor
 from kvplan.units import cdiv, round_up
 
 #: Backends of latent attention whose block was forced where another was asked for (platforms/cuda.py check_and_update_config).
 LATENT_ALONE: tuple[str, ...] = ("FLASHMLA", "CUTLASS_MLA", "FLASHINFER_MLA")
+#: Those of sparse latents, likewise, up to the same release: one that is named and takes blocks of 32, too, keeps them.
+SPARSE_ALONE: tuple[str, ...] = ("SPARSE_MLA", "FLASHMLA_SPARSE")
 #: What FlashInfer's prefill of gated delta nets aligns the states to that it leaves (v1/attention/backends/gdn_attn.py).
 CHECKPOINT_ALIGNMENT = 64
 #: Heads for which FlashInfer's kernels took no blocks of 16 on compute capability 10.x (models/config.py of 0.11.1 to 0.17).
@@ -52,6 +56,14 @@ def backend_of(mixers: Sequence[Mixer], s: VllmSettings) -> str:
     return "CPU_ATTN" if cpu else "FLASH_ATTN"
 
 
+def uncommon_below(s: VllmSettings) -> int:
+    """Tokens that a block of DeepSeek-V4's must be a multiple of: its kernels' pages (v1/worker/utils.py select_common_block_size).
+
+    From 0.32 on blocks whose layers lie beside one another are not split, and only hold at least one entry of 128 tokens.
+    """
+    return 128 if s.since("0.32") else 256
+
+
 def choose_blocks(mixers: Sequence[Mixer], s: VllmSettings) -> Choice:
     """The block sizes for the mixers of a model (one entry per layer and mixer, in layer order)."""
     backend = backend_of(mixers, s)
@@ -60,8 +72,10 @@ def choose_blocks(mixers: Sequence[Mixer], s: VllmSettings) -> Choice:
     if s.platform == "cpu" and all(m.is_state for m in mixers):
         chosen = 16  # no backend chooses: config/cache.py, DEFAULT_BLOCK_SIZE
     block = s.block_size or chosen
-    if backend in ("CPU_MLA", "DEEPSEEK_V4"):
+    if backend == "CPU_MLA" or (s.rules.forces_latent and backend in SPARSE_ALONE) or (backend == "DEEPSEEK_V4" and s.platform == "cpu"):
         block = kernel.base  # whatever is asked for
+    if backend == "DEEPSEEK_V4" and block > kernel.base and block % kernel.base == 0 and s.since("0.32"):
+        raise UnsupportedError(f"vllm: blocks of {block} tokens of DeepSeek-V4's layers are not modelled: leave --block-size out")
     if (
         s.rules.forces_latent
         and backend in LATENT_ALONE
@@ -114,7 +128,8 @@ def _align_hybrid(
         # the model's one head size, for K and V alike
         per_token = token_bytes([rows["k"], rows["k"] if rows["v"].dtype == rows["k"].dtype else rows["v"]], s.tp)
     drafts = s.draft_tokens if s.sizes_drafts else 0
-    needed = max(*(state_bytes(m.form, m.tensors, s.tp, drafts, s.replayed, s.formats.compute) for m in states), *beside)
+    sizes = (state_bytes(m.form, m.tensors, s.tp, drafts_kept(m.form, drafts, s.release), s.replayed, s.formats.compute) for m in states)
+    needed = max(*sizes, *beside)
     if not needed:
         return block, 0, []
     align = kernel.base

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from math import lcm
 from typing import NamedTuple
 
 from kvplan.engines.vllm.backends import DEFAULT_BLOCK
 from kvplan.engines.vllm.groups import KVGroup, Member, block_bytes, form_groups
 from kvplan.engines.vllm.settings import VllmSettings
-from kvplan.engines.vllm.specs import Load, Spec, pages
+from kvplan.engines.vllm.specs import FULL, Load, Spec, pages
 from kvplan.engines.vllm.wordings import Refused, gib, no_memory, too_long
 from kvplan.tensors import Curve, total
 from kvplan.units import cdiv, longest
@@ -70,8 +71,12 @@ def _merged(group: KVGroup) -> Spec:
 def make_tables(members: Sequence[Member], s: VllmSettings) -> Tables:
     """The block tables of a replica. Refused where the layers can not be grouped."""
     groups = form_groups(members, s.rules, s.hybrid)
-    if s.dcp > 1 and any(m.spec.kind in ("sliding_window", "sliding_window_mla") for g in groups for m in g.members):
-        raise Refused("DCP not support sliding window.")
+    if s.dcp > 1:
+        _check_shared(groups, s)
+    if s.retention:
+        _check_retention(groups, s)
+    if s.match_unit and s.caching and s.state_mode != "all":
+        _check_unit(groups, s, s.match_unit)
     costs = tuple(block_bytes(groups, s.rules, stage) for stage in range(s.pp))
     alone: list[list[KVGroup]] = []
     if s.rules.groups_of == "stage" and s.pp > 1:
@@ -81,6 +86,49 @@ def make_tables(members: Sequence[Member], s: VllmSettings) -> Tables:
             raise Refused("the KV cache groups of the pipeline stages differ")
         costs = tuple(block_bytes(own, s.rules) for own in alone)
     return Tables(tuple(members), tuple(groups), tuple(map(tuple, alone)), costs, load_of(s))
+
+
+def _check_shared(groups: Sequence[KVGroup], s: VllmSettings) -> None:
+    """What ranks that share a sequence's tokens do not go with.
+
+    kv_cache_interface.py SlidingWindowSpec.max_memory_usage_bytes; kv_cache_coordinator.py HybridKVCacheCoordinator, which keeps prefixes
+    of several groups; 0.20 to 0.25 kv_cache_utils.py resolve_kv_cache_block_sizes.
+    """
+    kinds = {member.spec.kind for group in groups for member in group.members}
+    if kinds & {"sliding_window", "sliding_window_mla"}:
+        raise Refused("DCP not support sliding window.")
+    if len(groups) == 1:
+        return
+    if s.since("0.20") and not s.since("0.26"):
+        raise Refused(
+            "Hybrid KV cache groups with multiple block sizes do not support context parallelism (dcp_world_size/pcp_world_size > 1)."
+        )
+    if s.caching and not s.since("0.20"):
+        raise Refused("DCP not support hybrid attn now.")
+    if s.caching and kinds - {*FULL, "mamba", "circular_buffer"}:
+        raise Refused("DCP with hybrid KV cache layouts only supports full-attention and Mamba groups")
+
+
+def _check_retention(groups: Sequence[KVGroup], s: VllmSettings) -> None:
+    """kv_cache_coordinator.py _validate_prefix_cache_retention_interval, with prefixes or without (0.29 to 0.33)."""
+    specs = [group.members[0].spec for group in groups if group.members[0].spec.kind != "circular_buffer"]
+    if not {spec.kind for spec in specs} & {"sliding_window", "sliding_window_mla", "mamba"}:
+        raise Refused("prefix_cache_retention_interval is set but this model has no sliding-window or Mamba KV cache group")
+    step = lcm(*(spec.block * (s.dcp if spec.kind in FULL else 1) for spec in specs))
+    if s.retention % step:
+        raise Refused(
+            f"prefix_cache_retention_interval ({s.retention}) must be non-negative and a multiple of scheduler_block_size ({step})."
+        )
+
+
+def _check_unit(groups: Sequence[KVGroup], s: VllmSettings, unit: int) -> None:
+    """kv_cache_utils.py resolve_kv_cache_block_sizes (0.26 to 0.33): blocks of several tables are whole units, and those of one are one."""
+    specs = [group.members[0].spec for group in groups if group.members[0].spec.kind != "circular_buffer"]
+    sizes = [spec.block * (1 if spec.kind == "mamba" else s.dcp) for spec in specs]
+    if len(groups) > 1 and any(size % unit for size in sizes):
+        raise Refused(f"Invalid prefix_match_unit={unit}; all KV cache group block sizes must be divisible by prefix_match_unit: {sizes}")
+    if len(groups) == 1 and sizes and unit != sizes[0] and s.since("0.32"):
+        raise Refused(f"Invalid prefix_match_unit={unit}; with a single KV cache group, hits land on the block size ({sizes[0]}).")
 
 
 def make_pool(tables: Tables, available: Sequence[int], s: VllmSettings) -> Pool:

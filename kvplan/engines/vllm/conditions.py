@@ -15,15 +15,12 @@ from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import checkpoint_format
 from kvplan.engines.common.stops import Values
-from kvplan.engines.vllm.backends import BACKENDS, DEFAULT_BLOCK
-from kvplan.engines.vllm.backends import backend as backend_rows
 from kvplan.engines.vllm.classes import UNNAMED, WITHOUT_ADAPTERS, WITHOUT_STAGES
 from kvplan.engines.vllm.encoders import in_one_step
 from kvplan.engines.vllm.model import longest_of, pools
 from kvplan.engines.vllm.registered import REGISTRY, before_its_class
 from kvplan.engines.vllm.settings import settings_of
 from kvplan.engines.vllm.settle import WITHOUT_F16
-from kvplan.forms import ATTENTION
 
 
 class Least(NamedTuple):
@@ -47,14 +44,6 @@ CAPABILITIES: dict[str, tuple[Least, ...]] = {
 }
 #: Methods whose schemes make the check: it is theirs to say.
 BY_SCHEME = ("compressed-tensors",)
-#: `--block-size` choices from a release on; empty: any.
-BLOCK_SIZES: tuple[tuple[str, tuple[int, ...]], ...] = (
-    ("0.5", (8, 16, 32, 128, 256, 512, 1024, 2048)),
-    ("0.6", (8, 16, 32, 64, 128)),
-    ("0.8", (1, 8, 16, 32, 64, 128)),
-    ("0.12", (1, 8, 16, 32, 64, 128, 256)),
-    ("0.18", ()),
-)
 #: max_lora_rank from a release on (config/lora.py).
 LORA_RANKS: tuple[tuple[str, tuple[int, ...]], ...] = (
     ("0.5", (8, 16, 32, 64, 128, 256)),
@@ -63,17 +52,17 @@ LORA_RANKS: tuple[tuple[str, tuple[int, ...]], ...] = (
 )
 
 
-def _asked(settled: Settled) -> tuple[int, ...]:
+def asked_release(settled: Settled) -> tuple[int, ...]:
     """The release's numbers; of a name without one, beyond all."""
     return release(settled.question.engine_version or "") or (10**6,)
 
 
-def _choices(settled: Settled, table: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[int, ...]:
+def choices_of(settled: Settled, table: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[int, ...]:
     """The row of a release; empty before the first."""
-    return next((row for since, row in reversed(table) if _asked(settled) >= release(since)), ())
+    return next((row for since, row in reversed(table) if asked_release(settled) >= release(since)), ())
 
 
-def _on_gpu(settled: Settled) -> bool:
+def on_gpu(settled: Settled) -> bool:
     return settings_of(settled).platform == "cuda"
 
 
@@ -127,9 +116,7 @@ def whole_prompts(settled: Settled) -> Values:
     """Without chunked prefill a batch that can not hold the longest prompt."""
     s = settings_of(settled)
     tokens, length = s.max_num_batched_tokens, s.max_model_len
-    asked = "max_num_batched_tokens" not in settled.chosen_by and (
-        settled.question.model.lm_head or pools(settled.question.model) or not s.rules.v1
-    )
+    asked = "max_num_batched_tokens" not in settled.chosen_by
     return {"tokens": tokens, "length": length} if asked and not s.chunked and tokens < length else None
 
 
@@ -139,7 +126,7 @@ def one_group_connector(settled: Settled) -> Values:
     lmcache = options.text("kv_offloading_backend") == "lmcache"
     if not options.text("kv_offloading_size") or not settings_of(settled).hybrid:
         return None
-    if not lmcache and _asked(settled) >= release("0.21"):
+    if not lmcache and asked_release(settled) >= release("0.21"):
         return None
     return {"connector": "LMCacheConnectorV1" if lmcache else "OffloadingConnector"}
 
@@ -151,7 +138,7 @@ def unsized_offloading(settled: Settled) -> Values:
 
 def bf16(settled: Settled) -> Values:
     d = settled.question
-    found = on.too_old(settled, 80) if _on_gpu(settled) and on.computes_in(settled, "bf16") else None
+    found = on.too_old(settled, 80) if on_gpu(settled) and on.computes_in(settled, "bf16") else None
     return {"gpu": d.device.name if d.device else "", "has": on.version_of(int(str(found["has"])))} if found else None
 
 
@@ -164,8 +151,8 @@ def capability(settled: Settled, by_scheme: bool = False) -> Values:
     """Below what the method needs; `by_scheme`: where its schemes make the check."""
     name, family = on.scheme_of(settled)
     rows = CAPABILITIES.get(name) or CAPABILITIES.get(family) or ()
-    row = next((r for r in reversed(rows) if not r.since or _asked(settled) >= release(r.since)), None)
-    if row is None or not _on_gpu(settled) or (row.method in BY_SCHEME) is not by_scheme:
+    row = next((r for r in reversed(rows) if not r.since or asked_release(settled) >= release(r.since)), None)
+    if row is None or not on_gpu(settled) or (row.method in BY_SCHEME) is not by_scheme:
         return None
     found = on.too_old(settled, row.least)
     return {"method": row.method, **found} if found else None
@@ -205,14 +192,6 @@ def blocks(settled: Settled, *, row: bool = False, of_experts: bool = False, nam
     return None if side is None else {"side": side, "block": 128}
 
 
-def block_size(settled: Settled) -> Values:
-    """A size that the command line does not take; the engine itself, used offline, looks at none."""
-    asked, choices = settled.question.block_size, _choices(settled, BLOCK_SIZES)
-    if Options(settled.question).text("usage") == "offline":
-        return None
-    return {"size": asked, "choices": ", ".join(map(str, choices))} if asked and choices and asked not in choices else None
-
-
 def generates(settled: Settled) -> Values:
     """An encoder whose embeddings are all that there is, asked to generate (config/model.py ModelConfig, is_generative_model)."""
     model = settled.question.model
@@ -223,7 +202,7 @@ def generates(settled: Settled) -> Values:
 
 
 def lora_rank(settled: Settled) -> Values:
-    lora, choices = read_lora(settled.question.lora), _choices(settled, LORA_RANKS)
+    lora, choices = read_lora(settled.question.lora), choices_of(settled, LORA_RANKS)
     return {"rank": lora.rank, "ranks": str(choices)} if lora and choices and lora.rank not in choices else None
 
 
@@ -289,45 +268,21 @@ def backend(settled: Settled) -> Values:
     name = s.backend or ""
     majors = LATENT_BACKENDS.get(name, PLAIN_BACKENDS.get(name))
     plain, latent = on.kv_heads(settled.model), on.latent(settled)
-    if majors is None or not _on_gpu(settled) or bool(plain) is latent:
+    if majors is None or not on_gpu(settled) or bool(plain) is latent:
         return None
     if latent is not (name in LATENT_BACKENDS):
         return {"backend": name, "reason": "MLA not supported" if latent else "non-MLA not supported"}
-    if latent and _indexed(settled) and _asked(settled) >= release("0.13"):
+    if latent and indexed(settled) and asked_release(settled) >= release("0.13"):
         return {"backend": name, "reason": "sparse not supported"}
     if has and majors and has // 10 not in majors:
         return {"backend": name, "reason": "compute capability not supported"}
     return None
 
 
-def backend_block(settled: Settled) -> Values:
-    """The backend that was named takes no multiple of its own sizes in the block size that was asked for (supports_block_size)."""
-    s, block = settings_of(settled), settled.question.block_size
-    if block is None or s.backend not in BACKENDS or not _on_gpu(settled):
-        return None
-    kernel = backend_rows(s.backend, s.release)
-    refused = all(block % size for size in kernel.only or (kernel.base,))
-    return {"backend": s.backend, "reason": "block_size not supported"} if refused else None
-
-
-def _indexed(settled: Settled) -> bool:
+def indexed(settled: Settled) -> bool:
     return any(
         cache.form in ("latent+index", "latent+pooled-index") for layer in settings_of(settled).served.layers for cache in layer.caches
     )
-
-
-def odd_block(settled: Settled) -> Values:
-    """A block that no backend of NVIDIA's GPUs takes where none is named: FlexAttention, which took any, wants 16 too from 0.22 on.
-
-    Kernels of sparse latents take 64 alone, and FlashInfer's on 10.x also 32 (v1/attention/backends/mla/*sparse*.py).
-    """
-    s, asked, device = settings_of(settled), settled.question.block_size, settled.question.device
-    least = (32 if (on.capability(settled.question) or 0) // 10 == 10 else 64) if _indexed(settled) else DEFAULT_BLOCK
-    if not asked or asked % least == 0 or s.backend in BACKENDS or not _on_gpu(settled) or (device and device.vendor != "nvidia"):
-        return None
-    attends = any(cache.form in ATTENTION - {"compressed"} for layer in s.served.layers for cache in layer.caches)
-    flexible = not on.latent(settled) and _asked(settled) < release("0.22") and s.formats.k in ("f16", "bf16", "f32")
-    return {"size": asked} if attends and not flexible else None
 
 
 def no_experts(settled: Settled) -> Values:
@@ -347,7 +302,7 @@ def flash_fp8(settled: Settled) -> Values:
 def triton_fp8(settled: Settled, least: int = 80) -> Values:
     """An FP8 cache of K and V in Triton's kernels, which take it from 8.9 on: asked for, or the only ones below `least`."""
     d, s, has = settled.question, settings_of(settled), on.capability(settled.question)
-    if has is None or not _on_gpu(settled) or not on.kv_heads(settled.model) or not s.formats.k.startswith("fp8"):
+    if has is None or not on_gpu(settled) or not on.kv_heads(settled.model) or not s.formats.k.startswith("fp8"):
         return None
     if has >= (89 if s.backend == "TRITON_ATTN" else least) or s.backend not in (None, "TRITON_ATTN"):
         return None
@@ -363,15 +318,14 @@ def e5m2_checkpoint(settled: Settled) -> Values:
     """FP8 weights whose method has scales of a cache, too: of blocks, made while loading, and of channels up to 0.23."""
     d, own = settled.question, checkpoint_format(settled.question)
     weights = d.weight_dtype or own
-    scaled = (
-        weights.startswith("fp8_block") or (weights == "fp8" != own) or (weights == "fp8_channel" and _asked(settled) < release("0.24"))
-    )
-    return {} if scaled and _on_gpu(settled) and settings_of(settled).formats.k == "fp8_e5m2" else None
+    scaled = weights.startswith("fp8_block") or (weights == "fp8" != own)
+    scaled |= weights == "fp8_channel" and asked_release(settled) < release("0.24")
+    return {} if scaled and on_gpu(settled) and settings_of(settled).formats.k == "fp8_e5m2" else None
 
 
 def nvfp4_cache(settled: Settled) -> Values:
     d, has = settled.question, on.capability(settled.question)
-    old = has is not None and has < 80 and _on_gpu(settled) and settings_of(settled).formats.k.startswith("nvfp4")
+    old = has is not None and has < 80 and on_gpu(settled) and settings_of(settled).formats.k.startswith("nvfp4")
     return {"gpu": d.device.name if d.device else ""} if old else None
 
 

@@ -7,14 +7,19 @@ whole cache (config/parallel.py pcp_shard_decode_requests).
 
 from __future__ import annotations
 
+from kvplan.dtypes import COMPUTE
 from kvplan.engines.common import conditions as on
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.stops import Move, Stop, Values
+from kvplan.engines.vllm.model import pools
 from kvplan.engines.vllm.settings import settings_of
 
 #: From this release on latent attention has kernels for PCP, and DCP may span its ranks.
 SHARED_SINCE = "0.26"
+#: Backends whose decoding returns the softmax's log-sum-exp (can_return_lse_for_decode) from a release on, and in none; others always do.
+WEIGHS_SINCE = {"FLASHINFER_MLA": "0.25", "FLASHINFER_MLA_SPARSE": "0.25", "FLASHMLA_SPARSE": "0.29"}
+WEIGHS_NEVER = ("TRITON_ATTN", "FLEX_ATTENTION", "TURBOQUANT", "FLASH_ATTN_MLA_SPARSE")
 KIMI_K3, V4 = "KimiK3ForConditionalGeneration", ("DeepseekV4ForCausalLM", "DeepseekV4ForConditionalGeneration")
 
 
@@ -44,7 +49,7 @@ def prefill_ranks(settled: Settled) -> Values:
     """No kernel of attention took part in 0.13 to 0.25, and those of latent attention alone do since."""
     asked = _ranks(settled)
     latent = on.latent(settled) and not settings_of(settled).since(SHARED_SINCE)
-    return {"ranks": asked} if asked > 1 and (on.kv_heads(settled.model) or latent) else None
+    return {"ranks": asked} if asked > 1 and (on.kv_heads(settled.model) or latent or pools(settled.question.model)) else None
 
 
 def of_a_class(settled: Settled) -> Values:
@@ -55,12 +60,44 @@ def of_v4(settled: Settled) -> Values:
     return {"ranks": _ranks(settled)} if _ranks(settled) > 1 and settled.question.model.architecture in V4 else None
 
 
+def apart(settled: Settled) -> Values:
+    """Kernels that do not say what a rank's part of a decoded token weighs, without which the parts can not be put together."""
+    s, at = settings_of(settled), (on.capability(settled.question) or 0) // 10
+    if s.dcp == 1 or s.platform != "cuda" or at not in (9, 10):
+        return None
+    sparse = any(cache.form == "latent+index" for layer in s.served.layers for cache in layer.caches)
+    flashinfer = at == 10 and s.since("0.18") and (s.formats.k in COMPUTE or s.plain_latents)
+    own = ("FLASHINFER_MLA_SPARSE" if flashinfer else "FLASHMLA_SPARSE") if sparse else s.latent_backend if on.latent(settled) else ""
+    name = s.backend or own
+    first = WEIGHS_SINCE.get(name)
+    return {"backend": name} if name in WEIGHS_NEVER or (first and not s.since(first)) else None
+
+
+def sparse_16_bits(settled: Settled) -> Values:
+    """Sparse latents in 16 bits on Hopper, whose kernel that does weigh its parts reads packed rows alone."""
+    s, at = settings_of(settled), (on.capability(settled.question) or 0) // 10
+    sparse = any(cache.form == "latent+index" for layer in s.served.layers for cache in layer.caches)
+    return {} if sparse and s.dcp > 1 and at == 9 and s.formats.k in COMPUTE else None
+
+
 _WHY_DCP = "ranks that share a sequence's tokens are parts of tp: {tp} ranks and groups of {dcp}"
 _DCP, _PARALLEL = Move("dcp", "a size that divides {tp}"), "config/parallel.py"
+_ONE = Move("dcp", "1")
 _NO_PCP, _CP = Move("option:prefill_context_parallel_size", "1"), "v1/worker/cp_utils.py check_attention_cp_compatibility"
 _PCP = "prefill context parallel"
 
 CHECKS: tuple[Stop, ...] = (
+    Stop(
+        "decode context parallel", "to return the softmax", "the kernels of {backend} do not return what the ranks' parts weigh",
+        (_ONE, Move("option:attention_backend", "another"), Move("engine_version", "0.29 or later")), _CP, since="0.11", before="0.29",
+        when=apart, loading=True, numbers="{backend}",
+    ),
+    Stop(
+        "decode context parallel", "DCP for FlashMLA sparse requires an fp8_ds_mla kv-cache;",
+        "the kernels that ranks can share read packed rows alone", (_ONE, Move("kv_dtype", "fp8")),
+        "v1/attention/backends/mla/flashmla_sparse.py", since="0.29", when=sparse_16_bits, loading=True,
+        tail=" the bf16 sparse path is not supported under DCP.",
+    ),
     Stop(
         "decode context parallel", "tp_size={tp} must be divisible bydcp_size={dcp}.", _WHY_DCP, (_DCP,), _PARALLEL, since="0.10.2",
         before="0.26", when=dcp_ranks,

@@ -110,12 +110,21 @@ STAGED = (
     "BailingMoeV3ForCausalLM", "BailingMoeV3VLForConditionalGeneration", "Glm4MoeLiteForCausalLM", "GlmOcrForConditionalGeneration",
     "NemotronHForCausalLM", "NemotronHPuzzleForCausalLM",
 )  # fmt: skip
+#: Classes whose modules are `mtp.layers.0` and so on (models/qwen3_next_mtp.py, qwen3_5_mtp.py, nemotron_h_mtp.py), not numbered on.
+FROM_0 = ("Qwen3Next", "Qwen3_5", "NemotronH")
+#: ... and those that had them up to a release (0.10.2 to 0.13 class DeepSeekMTP, ErnieMTP, Glm4MoeMTP, LongCatFlashMTP, OpenPanguMTP,
+#: Qwen3NextMTP).
+STAGED_BEFORE, STAGED_EARLY = "0.14", (
+    "DeepseekV3ForCausalLM", "Ernie4_5_MoeForCausalLM", "Glm4MoeForCausalLM", "LongcatFlashForCausalLM", "PanguUltraMoEForCausalLM",
+    "Qwen3NextForCausalLM",
+)  # fmt: skip
 
 
 def stages(settled: Settled) -> Values:
     """A model's own modules, or an EAGLE head, under pipeline parallelism, whose class has no stages."""
     s, architecture = settings_of(settled), settled.question.model.architecture
-    heads = s.method in ("eagle", "eagle3") or (s.method == "mtp" and architecture and architecture not in STAGED)
+    staged = STAGED if s.since(STAGED_BEFORE) else (*STAGED, *STAGED_EARLY)
+    heads = s.method in ("eagle", "eagle3") or (s.method == "mtp" and architecture and architecture not in staged)
     return {} if heads and s.pp > 1 else None
 
 

@@ -8,8 +8,10 @@ from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.common.stops import Move, Stop, Values
+from kvplan.engines.vllm.connectors import chunks_alone
 from kvplan.engines.vllm.layers import stages
 from kvplan.engines.vllm.model import left
+from kvplan.engines.vllm.option_values import SLIDING
 from kvplan.engines.vllm.settings import settings_of
 
 #: Classes whose tower deals its heads out to the ranks, and how many the published configs have (vision_config num_heads: GLM-4.1V, 4.5V).
@@ -58,7 +60,7 @@ def packed_rows(settled: Settled) -> Values:
     packed = any(cache.form == "compressed" for layer in settled.layers for cache in layer.caches)
     if not packed or s.platform != "cuda" or "kv_dtype" in settled.chosen_by or asked in (None, "auto", "bf16", "f16"):
         return None
-    return None if str(asked).startswith("fp8") and not str(asked).endswith("per_token_head") else {"cache": asked}
+    return None if str(asked).startswith("fp8") else {"cache": asked}
 
 
 def early_latent_fp8(settled: Settled) -> Values:
@@ -84,7 +86,48 @@ def sixteen_bits(settled: Settled) -> Values:
     return {"dtype": "float32", "method": named} if named and wide else None
 
 
+def hybrid_asked(settled: Settled) -> Values:
+    """The hybrid manager asked for where layers that see a chunk turn it off."""
+    s, options = settings_of(settled), Options(settled.question)
+    name = "disable_hybrid_kv_cache_manager"
+    asked = options.text(name) is not None and not options.flag(name)
+    chunked = any(t.keep.kind == "chunk" for layer in settled.model.layers for cache in layer.caches for t in cache.tensors)
+    return {} if asked and chunks_alone(chunked, s.method, s.rules) else None
+
+
+def experts_of_none(settled: Settled) -> Values:
+    """Routed experts handed back by a model that has none, or pools, or keeps no prefixes."""
+    d, s = settled.question, settings_of(settled)
+    if not Options(d).flag("enable_return_routed_experts"):
+        return None
+    lacks = "" if s.caching else "requires prefix caching"
+    lacks = lacks if d.model.lm_head else "only supports generate runners"
+    lacks = lacks if on.experts(settled.model) else "only supports MoE models"
+    return {"lacks": lacks} if lacks else None
+
+
+def words_as_numbers(settled: Settled) -> Values:
+    """`sliding_window` among the layers that TurboQuant leaves out, which the release sorts as numbers."""
+    s = settings_of(settled)
+    return {} if SLIDING in s.skip_layers and s.formats.k.startswith("turboquant") else None
+
+
 CHECKS = (
+    Stop(
+        "routed experts handed back", "AuxOutput Connector {lacks:t}.", "they are kept beside the blocks of a mixture's prefixes",
+        (Move("option:enable_return_routed_experts", "false"),), "config/vllm.py _verify_aux_output_compatibility",
+        since="0.31", when=experts_of_none,
+    ),
+    Stop(
+        "words among layers", "invalid literal for int() with base 10: 'sliding_window'",
+        "TurboQuant's own layers and those that are named are sorted by number", (Move("option:kv_cache_dtype_skip_layers", "numbers"),),
+        "engine/arg_utils.py create_engine_config", since="0.20", before="0.32", when=words_as_numbers,
+    ),
+    Stop(
+        "the hybrid manager asked for", "Hybrid KV cache manager was explicitly enabled but is not supported in this configuration.",
+        "layers that see a chunk turn it off here", (Move("option:disable_hybrid_kv_cache_manager", "none"),), "config/vllm.py",
+        since="0.13", when=hybrid_asked,
+    ),
     Stop(
         "type and quantisation", "torch.{dtype:w} is not supported for quantization method {method:w}. Supported dtypes:",
         "the kernels of {method} do not compute in {dtype}", (Move("dtype", "float16"),), "config/vllm.py _get_quantization_config",

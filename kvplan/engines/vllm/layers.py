@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import NamedTuple
 
-from kvplan.dtypes import COMPUTE
 from kvplan.engines.common.releases import release
 from kvplan.engines.vllm.before_v1 import latent_cache
 from kvplan.engines.vllm.option_values import SLIDING
@@ -77,29 +76,31 @@ def mixers(model: Lowered, s: VllmSettings) -> tuple[list[Mixer], tuple[str, ...
         for i in {0, 1, len(found) - 2, len(found) - 1} & set(range(len(found))):
             found[i] = found[i]._replace(skipped=True)
     drafts, notes = _drafts(model, s)
-    return found + [Mixer(s.pp - 1, *typed, draft=True) for typed in drafts], notes
+    return found + [Mixer(s.pp - 1, *typed, draft=True, skipped=skipped) for typed, skipped in drafts], notes
 
 
 def _skipped(layer: int, tensors: Sequence[CacheTensor], s: VllmSettings) -> bool:
-    """Whether the cache's format leaves a layer out (layers/attention/attention.py, from 0.28 on mla_attention.py).
-
-    Raises UnsupportedError for sparse latents, whose kernels differ by format and with them the blocks.
-    """
+    """Whether the cache's format leaves a layer out (layers/attention/attention.py, from 0.28 on mla_attention.py)."""
     slides = any(t.keep.kind == "window" for t in tensors) and SLIDING in s.skip_layers
     found, names = slides or str(layer) in s.skip_layers, {t.name for t in tensors}
-    if found and {"latent", "index_k"} <= names and s.since("0.28") and s.formats.k not in COMPUTE:
-        raise UnsupportedError("vllm: blocks of sparse latents with layers left out of the cache's format are not modelled")
+    found = found and not (s.packs_all and "index_k" in names)
     return found and ("latent" not in names or s.since("0.28"))
 
 
-def _drafts(model: Lowered, s: VllmSettings) -> tuple[list[_Typed], tuple[str, ...]]:
+def _drafts(model: Lowered, s: VllmSettings) -> tuple[list[tuple[_Typed, bool]], tuple[str, ...]]:
+    """Caches of what drafts, and whether the format leaves each out: numbers are the target's, where those of what drafts are from 0."""
     if s.drafter is not None:
-        return [typed for layer in model.draft for typed in _typed(layer, s, _first_keys(model))], ()
+        n = len(model.layers)
+        out = s._replace(skip_layers=s.skip_layers | {str(i) for i in (0, 1, n - 2, n - 1)}) if s.skip_ends else s
+        keys = _first_keys(model)
+        made = [(i, typed) for i, layer in enumerate(model.draft) for typed in _typed(layer, s, keys)]
+        return [(typed, s.drafts_from_0 and _skipped(i, typed[1], out)) for i, typed in made], ()
     if s.method in HEADS:
         for layer in reversed(model.layers):
             for form, tensors in _typed(layer, s, _first_keys(model)):
                 if form not in KEPT_STATES and any(t.name == "k" and t.keep.kind == "all" for t in tensors):
-                    return [(form, tensors)], (f"the {s.method} drafter is taken as one full-attention layer of the model's own KV heads",)
+                    said = f"the {s.method} drafter is taken as one full-attention layer of the model's own KV heads"
+                    return [((form, tensors), False)], (said,)
     return [], ()
 
 

@@ -33,8 +33,9 @@ def read(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding
     """What they and the options that stand for one of their keys say."""
     findings = list[Finding]()
     _compilation(given, keys("@compilation", "--compilation-config", given), question)
+    eager = "enforce_eager" in question and question["enforce_eager"].value
     for to, option in _ALONE.items():
-        if to in given:
+        if to in given and not (to == "@captured_most" and eager and given[to].value == 0):  # 0: none, which is what runs without graphs
             question[f"engine_option.{option}"] = given[to]
     for to, option in _LISTS.items():
         if one := given.get(to):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from kvplan.engines.common.options import Options
 from kvplan.errors import SpecError
 
-SLIDING = "sliding_window"
+SLIDING, POOLING = "sliding_window", ("ALL", "CLS", "LAST", "MEAN", "STEP")
 FLAGS = (
     "compiled", "estimate_graphs", "use_flashinfer_sampler", "disable_custom_all_reduce",
-    "disable_chunked_mm_input", "trust_remote_code",
+    "disable_chunked_mm_input", "enable_return_routed_experts", "trust_remote_code",
 )  # fmt: skip
 COUNTS = ("api_server_count", "flashinfer_workspace", "max_cpu_loras", "prefill_context_parallel_size", "replayssm_buffer_len")
 
@@ -31,5 +31,8 @@ def check_options(options: Options) -> None:
         options.count(key)
     if not (options.text("max_logprobs") or "").startswith("-"):  # any number; from 0.25 on no less than -1 (bounds.py)
         options.count("max_logprobs", 0)
+    options.count("prefix_cache_retention_interval", 0)
+    options.count("prefix_match_unit")
+    options.text("pooling_type", POOLING)
     options.number("mm_processor_cache_gb", zero=True)
     options.text("mm_processor_cache_type", ("lru", "shm"))

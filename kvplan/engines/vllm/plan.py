@@ -33,6 +33,7 @@ from kvplan.engines.vllm.rules import KV_FORMATS
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.settle import settle
 from kvplan.engines.vllm.specs import Blocks, Spec, cache_specs, unquantised
+from kvplan.engines.vllm.states import drafts_kept
 from kvplan.engines.vllm.tiers import tiers, unsized
 from kvplan.engines.vllm.wordings import Refused
 from kvplan.forms import Form
@@ -139,8 +140,8 @@ def _members(owners: list[Mixer], blocks: Blocks, s: VllmSettings) -> list[Membe
         if key not in known:
             kept = unquantised(tensors, s.formats.compute) if skipped else tensors
             known[key] = cache_specs(
-                form, kept, blocks, tp=s.tp, draft_tokens=s.draft_tokens, checkpoints=held, exports=s.exports_states,
-                chunked=s.rules.chunked_spec, pooled=s.pooled, records=s.records, plain_latents=s.plain_latents,
+                form, kept, blocks, tp=s.tp, draft_tokens=drafts_kept(form, s.draft_tokens, s.release), checkpoints=held,
+                exports=s.exports_states, chunked=s.rules.chunked_spec, pooled=s.pooled, records=s.records, plain_latents=s.plain_latents,
                 rows_apart=s.rows_apart, replayed=s.replayed, compute=s.formats.compute,
             )  # fmt: skip
         made += [Member(stage, spec, draft) for spec in known[key]]

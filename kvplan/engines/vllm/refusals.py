@@ -9,6 +9,7 @@ from functools import partial
 
 from kvplan.engines.common.stops import Move, Stop
 from kvplan.engines.vllm import (
+    block_sizes,
     captures,
     context_parallel,
     deepseek_v41_conditions,
@@ -43,17 +44,12 @@ _WHY_EPLB = "copies of experts are there for balancing alone"
 _EPLB = (Move("option:enable_eplb", "true"), Move("option:num_redundant_experts", "0"))
 _EVEN = Move("option:num_redundant_experts", "such that experts and copies are a multiple of the ranks")
 _FUSED = "model_executor/layers/fused_moe/layer.py"
-_BLOCKS = "v1/attention/backend.py supports_block_size; platforms/cuda.py get_attn_backend_cls"
 _EP = Move("ep", "expert parallelism, which keeps experts whole")
 
 #: Evaluated for every plan, in the order in which the engine comes to them.
 CHECKS: tuple[Stop, ...] = (
     *no_v1.CHECKS,
-    Stop(
-        "block size", "argument --block-size: invalid choice: {size} (choose from {choices:t})",
-        "this release takes the block sizes {choices} alone", (Move("block_size", "one of these"),),
-        "engine/arg_utils.py, config/cache.py BlockSize", before="0.18", when=when.block_size,
-    ),
+    block_sizes.CHOICE,
     Stop(
         "longer than the model",
         "User-specified max_model_len ({length}) is greater than the derived max_model_len (max_position_embeddings={most}",
@@ -262,18 +258,7 @@ CHECKS: tuple[Stop, ...] = (
         "platforms/cuda.py get_attn_backend_cls; v1/attention/backend.py validate_configuration",
         since="0.12", when=when.backend, loading=True, numbers="{reason}",
     ),
-    Stop(
-        "attention backend", "Selected backend AttentionBackendEnum.{backend:w} is not valid for this configuration. Reason:",
-        "the backend that was named does not take blocks of this size",
-        (Move("block_size", "none: it takes its own"), Move("option:attention_backend", "none: it chooses one that does")),
-        _BLOCKS, since="0.18", when=when.backend_block, loading=True, numbers="{reason}",
-    ),
-    Stop(
-        "block size", "No valid attention backend found for cuda with AttentionSelectorConfig(...block_size={size},",
-        "no attention kernel takes blocks of {size} tokens", (Move("block_size", "a multiple of 16, of 64 for sparse latents"),),
-        "platforms/cuda.py get_attn_backend_cls, v1/attention/backend.py supports_block_size (FlexAttention took any before)",
-        since="0.18", when=when.odd_block, loading=True,
-    ),
+    *block_sizes.CHECKS,
     *selection.CHECKS,
     Stop(
         "FP8 cache and FlashAttention", "FlashAttention does not support fp8 kv-cache on this device.",

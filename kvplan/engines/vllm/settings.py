@@ -41,6 +41,9 @@ class VllmSettings(NamedTuple):
     skip_layers: frozenset[str]  # layers in the compute type whatever the cache's format, by number, and sliding_window: those with one
     aligned_format: str  # the cache's, as asked for, where some layers are left out of it; else empty
     hybrid: bool
+    caching: bool  # prefixes are kept
+    match_unit: int | None  # tokens between hashes of prefixes, as asked for
+    retention: int  # tokens between what is kept of windows and states of them; 0: the last
     state_mode: Literal["none", "align", "all"]
     state_chunk: int
     sizes_drafts: bool  # the class counts the columns that drafts add to a convolution when the blocks are sized
@@ -48,10 +51,12 @@ class VllmSettings(NamedTuple):
     state_block: int | None  # tokens between two kept states, as asked for
     method: str
     draft_tokens: int
+    drafts_from_0: bool  # layers that draft are numbered from 0, not after the target's
     backend: str | None
     latent_backend: str
     blackwell: bool  # compute capability 10.x
     plain_latents: bool  # FP8 rows of sparse latents have no scales beside them
+    packs_all: bool  # sparse latents are FP8 rows whatever is asked for, also of layers that a format leaves out
     rows_apart: bool  # blocks are a multiple of such a row apart
     exports_states: bool
     pooled: Pooled | None  # kernels of latent attention whose indexer keeps one key for several tokens

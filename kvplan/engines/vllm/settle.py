@@ -32,9 +32,9 @@ from kvplan.engines.vllm.backends import latent_backend, plain, said
 from kvplan.engines.vllm.batches import batch_defaults, goes_in_pieces
 from kvplan.engines.vllm.before_v1 import capped
 from kvplan.engines.vllm.captures import asked
-from kvplan.engines.vllm.connectors import without_hybrid
+from kvplan.engines.vllm.connectors import chunks_alone, without_hybrid
 from kvplan.engines.vllm.deepseek_v41 import PACKED_ROWS, SharedRows, index_keys, shared_rows
-from kvplan.engines.vllm.drafting import FIRST_ALONE
+from kvplan.engines.vllm.drafting import FIRST_ALONE, FROM_0
 from kvplan.engines.vllm.exchange import BUFFER_MIB, CHUNK, HIGH_THROUGHPUT, kernels_of, unsized
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.generation import rules_of
@@ -47,9 +47,9 @@ from kvplan.engines.vllm.rings import kda_told, pooled
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules, since
 from kvplan.engines.vllm.runners import V1_METHODS, second_runner
 from kvplan.engines.vllm.settings import VllmSettings
-from kvplan.engines.vllm.sparse import own_format, plain_rows, rows_apart
+from kvplan.engines.vllm.sparse import own_format, packs_all, plain_rows, rows_apart
 from kvplan.engines.vllm.specs import KEPT_STATES
-from kvplan.engines.vllm.states import chunk_of, sizes_drafts, state_formats, state_mode
+from kvplan.engines.vllm.states import chunk_of, hybrid_by_name, sizes_drafts, state_formats, state_mode
 from kvplan.engines.vllm.undecided import undecided
 from kvplan.engines.vllm.ways import V0, V1
 from kvplan.engines.vllm.windows import unslid
@@ -140,11 +140,16 @@ def settle(d: Deployment) -> Settled:
     lora.asked_modules(question)
     made = Settled(*resolved, settings, model, drafts, misfit, settings.drafter, unknown(question, settings.drafter))
     return made._replace(
-        notes=(*made.notes, *before_its_class(d.model.architecture, release), *trust_taken(question)),
+        notes=(*made.notes, *before_its_class(d.model.architecture, release), *trust_taken(question), *by_name(d, release, model)),
         runs="" if d.device is None and not since(release, "0.10") else V1 if rules.v1 else V0,  # without a device either may be
         passed=(*passed(d), *unmodelled(d, rules, own)),
         undecided=(*undecided(question, model, rules, release, graphs=settings.graphs), *unsized(settings)),
     )
+
+
+def by_name(d: Deployment, release: str, model: Lowered) -> tuple[str, ...]:
+    """What is said of a class that is taken for what its layers are not."""
+    return hybrid_by_name(d.model, release, [cache.form for layer in model.layers for cache in layer.caches if cache.form in KEPT_STATES])
 
 
 def _said(options: Options, release: str, rules: VllmRules) -> list[str]:
@@ -243,8 +248,9 @@ def _read(
     caching = options.flag("enable_prefix_caching", not states or (attention and rules.hybrid_caching))
     mode = state_mode(options, rules, caching, states)
     chunked = any(t.keep.kind == "chunk" for cache in caches for t in cache.tensors)
-    one_group = (chunked and not rules.chunked_hybrid) or without_hybrid(options, release)
-    disabled = options.flag("disable_hybrid_kv_cache_manager", one_group)
+    alone = chunks_alone(chunked, method, rules)
+    disabled = options.flag("disable_hybrid_kv_cache_manager", alone or without_hybrid(options, release))
+    disabled |= alone and not since(release, "0.13")  # whatever is asked (config/vllm.py)
     encoder = options.count("max_num_encoder_input_tokens")
     captures, exchange = asked(options, d), kernels_of(options, d, model, release)
     fixed = options.count("deepep_buffer_size_mb", 0)
@@ -272,6 +278,9 @@ def _read(
         skip_layers=skip_layers,
         aligned_format=asked_format if skip_layers or (asked_format.startswith("turboquant") and not states) else "",
         hybrid=rules.hybrid and not disabled,
+        caching=caching,
+        match_unit=options.count("prefix_match_unit"),
+        retention=options.count("prefix_cache_retention_interval", 0) or 0,
         state_mode=mode,
         state_chunk=options.count("mamba_block_size") or options.count("mamba_chunk_size") or chunk_of(d.model, states),
         sizes_drafts=sizes_drafts(d.model, release),
@@ -279,10 +288,12 @@ def _read(
         state_block=options.count("mamba_block_size"),
         method=method,
         draft_tokens=speculation.tokens if speculation else 0,
+        drafts_from_0=method == "draft_model" or (method == "mtp" and (d.model.architecture or "").startswith(FROM_0)),
         backend=plain(options.text("attention_backend")),
         blackwell=(capability(d) or 0) // 10 == 10,
         latent_backend=_latent_backend(d, release, formats),
         plain_latents=plain_rows(d, release, query_heads(model) // (d.tp or 1)),
+        packs_all=packs_all(d, release),
         rows_apart=rows_apart(d, release),
         exports_states=rules.gdn_checkpoints and mode == "align" and platform == "cuda" and _flashinfer_prefills(d),
         pooled=pooled(d, release),

@@ -74,6 +74,11 @@ def plain_rows(d: Deployment, release: str, query_heads: int) -> bool:
     return since(release, PLAIN_SINCE) or (since(release, PLAIN_FEW_SINCE) and query_heads <= FEW_HEADS)
 
 
+def packs_all(d: Deployment, release: str) -> bool:
+    """Whether a layer's rows are packed FP8 though the cache's format leaves it out: on 12.x there is no other kernel."""
+    return _has_indexer(d) and _major(d) == 12 and since(release, PACKED_ON_12_SINCE)
+
+
 def rows_apart(d: Deployment, release: str) -> bool:
     """Whether blocks are whole rows of latents apart: on 10.x in 0.31 alone, whose blocks hold all layers (block_stride_alignment)."""
     return _has_indexer(d) and _major(d) == 10 and since(release, "0.31") and not since(release, "0.32")

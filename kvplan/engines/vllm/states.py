@@ -29,10 +29,13 @@ STATE_WORD_READ: dict[str, str] = {
     **dict.fromkeys(("Qwen4ExpForConditionalGeneration", "Qwen4ExpForCausalLM"), "0.29"),
     "ColQwen3_5": "0.19",
 }
-#: Classes whose get_mamba_state_shape_from_config counts no drafts up to a release, though their layers do.
-UNSIZED_DRAFTS, SIZES_DRAFTS_SINCE = (
-    ("BambaForCausalLM", "FalconH1ForCausalLM", "GraniteMoeHybridForCausalLM", "Zamba2ForCausalLM"), "0.32",
-)  # fmt: skip
+#: Classes whose get_mamba_state_shape_from_config counts no drafts though their layers do -> the release from which on it does.
+SIZES_DRAFTS: dict[str, str] = {
+    **dict.fromkeys(("BambaForCausalLM", "FalconH1ForCausalLM", "GraniteMoeHybridForCausalLM", "Zamba2ForCausalLM"), "0.32"),
+    **dict.fromkeys(("Lfm2ForCausalLM", "Lfm2MoeForCausalLM", "Lfm2VLForConditionalGeneration"), "never"),
+}
+#: From which release on drafts widen a short convolution (mamba_utils.py short_conv_state_shape).
+SHORT_CONV_DRAFTS = "0.29"
 #: Formats of states by --mamba-cache-dtype and --mamba-ssm-cache-dtype (layers/mamba/mamba_utils.py MambaStateDtypeCalculator).
 STORED: dict[str, str] = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 
@@ -57,7 +60,13 @@ def state_formats(formats: CacheFormats, d: Deployment, options: Options, releas
 
 def sizes_drafts(model: ModelSpec, release: str) -> bool:
     """Whether a class counts what drafts add to a convolution when the blocks are sized."""
-    return since(release, SIZES_DRAFTS_SINCE) or model.architecture not in UNSIZED_DRAFTS
+    first = SIZES_DRAFTS.get(model.architecture or "")
+    return first is None or (first != "never" and since(release, first))
+
+
+def drafts_kept(form: Form, tokens: int, release: str) -> int:
+    """Drafts that a form's states have columns for."""
+    return 0 if form == "short-conv" and not since(release, SHORT_CONV_DRAFTS) else tokens
 
 
 def _word_read(architecture: str, release: str) -> bool:
@@ -78,6 +87,16 @@ def state_mode(options: Options, rules: VllmRules, caching: bool, states: Sequen
     if asked in (None, "none") and supported and rules.all_mode == "default":
         return "all"
     return "align"
+
+
+def hybrid_by_name(model: ModelSpec, release: str, states: Sequence[Form]) -> tuple[str, ...]:
+    """A note of a hybrid's class with attention alone (granite-4.0-micro): config/model.py is_hybrid looked at the class up to 0.11.0."""
+    if states or model.architecture != "GraniteMoeHybridForCausalLM" or not (since(release, "0.10.2") and not since(release, "0.11.1")):
+        return ()
+    return (
+        f"vLLM {release} takes the model for a hybrid: its blocks are aligned to states that the config has and no layer, longer than "
+        "those counted here, and prefixes are not kept",
+    )
 
 
 def chunk_of(model: ModelSpec, states: Sequence[Form]) -> int:

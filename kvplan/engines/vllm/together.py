@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping
 from kvplan.engines.common.arguments import RELEASE, number
 from kvplan.engines.common.releases import release, three_parts
 from kvplan.engines.common.words import Finding, Given, refuse, warn
+from kvplan.engines.vllm.connectors import READS_HIDDEN, named
 from kvplan.engines.vllm.for_v0 import MARK
 from kvplan.engines.vllm.keys import CONNECTORS
 
 METHODS = {"deepseek_mtp": "mtp", "qwen3_next_mtp": "mtp", "mimo_mtp": "mtp", "glm4_moe_mtp": "mtp", "ernie_mtp": "mtp"}
 #: What stands for drafting by n-grams where a model is named (config/speculative.py).
 NGRAMS = ("ngram", "[ngram]")
-#: Methods that draft from the model's hidden states (config/speculative.py use_eagle).
-READS_HIDDEN = ("eagle", "eagle3", "mtp", "dflash", "dspark")
 #: Exchanges of experts' tokens that halved batches (DBO) were written for, and one from 0.24 on.
 HALVED, HALVED_LATER = ("deepep_low_latency", "deepep_high_throughput"), "nixl_ep"
 
@@ -44,6 +43,7 @@ def together(given: Mapping[str, Given]) -> list[Finding]:
         *_limits(given, asked),
         *_transfer(given, version),
         *_overlaps(given, asked),
+        *_drafted(given, asked),
         *_states(given, asked),
         *_steps(given, asked),
         *_converted(given, asked),
@@ -111,13 +111,25 @@ def _limits(given: Mapping[str, Given], asked: tuple[int, ...]) -> Iterator[Find
 
 def _transfer(given: Mapping[str, Given], version: str) -> Iterator[Finding]:
     one = given.get("!kv_transfer")
-    if one is None or not isinstance(one.value, dict) or not (name := str(one.value.get("kv_connector") or "")):
+    if one is None or not isinstance(one.value, dict):
         return
-    if not one.value.get("kv_role"):
-        yield refuse(f"{one.spelled}: {name[:60]} without a kv_role; the engine stops", one.place)
-    elif version and not one.value.get("kv_connector_module_path") and not _brought(name, version):
-        message = f"{one.spelled}: {name[:60]} is no connector of vLLM's, and has no kv_connector_module_path; the engine stops"
-        yield refuse(message, one.place)
+    if not one.value.get("kv_connector"):
+        # kv_connector/utils.py get_kv_connector_cache_layout, from 0.22 on config/vllm.py
+        if "option:kv_offloading_size" not in given and asked_of(given) >= (0, 10):
+            yield refuse(f"{one.spelled}: Connector name is not set in KVTransferConfig; the engine stops", one.place)
+        return
+    dcp, shared = number(given, "dcp"), max(number(given, "tp"), number(given, "option:prefill_context_parallel_size"))
+    over_nixl = any(each.get("kv_connector") == "NixlConnector" for each in named(one.value))
+    if over_nixl and dcp not in (1, shared) and asked_of(given) >= (0, 30):
+        said = f"decode_context_parallel_size={dcp} must be 1 or equal to the NIXL transfer parallel size={shared}."
+        yield refuse(f"{one.spelled}: {said}; the engine stops", one.place)
+    for each in named(one.value):
+        name = str(each.get("kv_connector") or "")
+        if not each.get("kv_role"):
+            yield refuse(f"{one.spelled}: {name[:60]} without a kv_role; the engine stops", one.place)
+        elif version and not each.get("kv_connector_module_path") and not _brought(name, version):
+            message = f"{one.spelled}: {name[:60]} is no connector of vLLM's, and has no kv_connector_module_path; the engine stops"
+            yield refuse(message, one.place)
 
 
 def _brought(name: str, version: str) -> bool:
@@ -137,6 +149,35 @@ def _method(given: Mapping[str, Given]) -> str:
     said = draft.value if isinstance(draft.value, dict) else {"method": draft.value}
     method = str(said.get("method") or ("ngram" if said.get("model") in NGRAMS else "draft_model"))
     return METHODS.get(method, "mtp" if method.endswith("_mtp") else method)
+
+
+def _drafted(given: Mapping[str, Given], asked: tuple[int, ...]) -> Iterator[Finding]:
+    """What the keys of --speculative-config do not go with (config/speculative.py __post_init__, _verify_args of 0.10.2 to 0.33)."""
+    one = given.get("@speculative")
+    if one is None or not isinstance(one.value, dict):
+        return
+    said, method, tp = one.value, _method(given), number(given, "tp")
+    least, most, ranks = (said.get(key) for key in ("prompt_lookup_min", "prompt_lookup_max", "draft_tensor_parallel_size"))
+    synthetic, rates = said.get("rejection_sample_method") == "synthetic", ("synthetic_acceptance_rates", "synthetic_acceptance_length")
+    given_rates = sum(said.get(key) is not None for key in rates)
+    stops = (
+        (method.startswith("ngram") and isinstance(least, int) and isinstance(most, int) and least > most, (0,),
+         f"prompt_lookup_min={least} must be <= prompt_lookup_max={most}"),
+        (method not in ("suffix",) and not method.startswith("ngram") and ranks not in (None, 1, tp), (0,),
+         f"draft_tensor_parallel_size={ranks} cannot be other value than 1 or target model tensor_parallel_size"),
+        (said.get("tensor_parallel_size") is not None, (0, 16), "'tensor_parallel_size' is not a valid argument in the speculative_config"),
+        (bool(said.get("use_heterogeneous_vocab")) and method != "draft_model", (0, 25),
+         "use_heterogeneous_vocab only works with method='draft_model'"),
+        (synthetic and given_rates != 1, (0, 20), f"rejection_sample_method='synthetic' requires exactly one of {' or '.join(rates)}"),
+        (not synthetic and given_rates > 0, (0, 20), f"{' / '.join(rates)} are only valid with rejection_sample_method='synthetic'"),
+        (said.get("rejection_sample_method") == "fly" and said.get("num_speculative_tokens") == 1, (0, 33),
+         "FLy requires num_speculative_tokens to be at least 2"),
+        (said.get("index_share_for_mtp_iteration") is not None and method != "mtp", (0, 29),
+         "index_share_for_mtp_iteration is only supported with method='mtp'"),
+    )  # fmt: skip
+    for wrong, since, says in stops:
+        if wrong and asked >= since:
+            yield refuse(f"{one.spelled}: {says}; the engine stops", one.place)
 
 
 def _overlaps(given: Mapping[str, Given], asked: tuple[int, ...]) -> Iterator[Finding]:

@@ -6,12 +6,15 @@ from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options
 from kvplan.engines.vllm.encoders import TOWERS, tower_of
 from kvplan.engines.vllm.media import media, text_alone
-from kvplan.engines.vllm.rules import VllmRules
+from kvplan.engines.vllm.rules import VllmRules, since
 from kvplan.tensors import Lowered, routed
 
 #: Classes whose first release, 0.11, profiles videos in a way that was not read (models/qwen3_vl.py): two of three public starts of the
 #: 235B ran out of memory (QwenLM/Qwen3-VL issues 1684, 1493), with 8 and 30 GiB to spare by images alone.
 VIDEOS = ("Qwen3VLForConditionalGeneration", "Qwen3VLMoeForConditionalGeneration")
+
+#: From which release on blocks are aligned where a format leaves layers out (platforms/interface.py _align_heterogeneous_kv_block_size).
+APART_SINCE = "0.25"
 
 
 def undecided(d: Deployment, model: Lowered, rules: VllmRules, release: str, *, graphs: bool) -> tuple[str, ...]:
@@ -19,6 +22,8 @@ def undecided(d: Deployment, model: Lowered, rules: VllmRules, release: str, *, 
     found = []
     if (Options(d).count("prefill_context_parallel_size") or 1) > 1:
         found.append("ranks that share a prompt are GPUs beside these, and what they take is not modelled (prefill_context_parallel_size)")
+    if str(d.kv_dtype).startswith("turboquant") and (d.pp or 1) > 1 and d.block_size is None and since(release, APART_SINCE):
+        found.append("TurboQuant's ranks each align their blocks by their first layer, and what they then hold together is not modelled")
     if d.device is None or d.kv_memory is not None:
         return tuple(found)
     if d.model.architecture in VIDEOS and not (text_alone(d) or media(d).without("video")) and release.startswith("0.11"):

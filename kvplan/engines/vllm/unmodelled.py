@@ -37,7 +37,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.9.0", "0.11.2"): """
         guided-decoding-disable-additional-properties? guided-decoding-disable-any-whitespace? guided-decoding-disable-fallback?
     """,
-    ("0.9.0", ""): "data-parallel-address=-dpa data-parallel-rpc-port=-dpp# kv-events-config{ pt-load-map-location",
+    ("0.9.0", ""): "data-parallel-address=-dpa data-parallel-rpc-port=-dpp# pt-load-map-location",
     ("0.9.1", ""): "data-parallel-backend=-dpb",
     ("0.9.2", "0.11.1"): "eplb-log-balancedness? eplb-step-interval",
     ("0.9.2", ""): "data-parallel-rank=-dpn#",
@@ -46,7 +46,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.10.2", ""): "io-processor-plugin safetensors-load-strategy",
     ("0.11.0", ""): """
         allowed-media-domains* dbo-decode-token-threshold# dbo-prefill-token-threshold# expert-placement-strategy
-        mm-shm-cache-max-object-size-mb pooler-config{ structured-outputs-config{
+        mm-shm-cache-max-object-size-mb structured-outputs-config{
     """,
     ("0.11.1", ""): """
         aggregate-engine-logging! data-parallel-external-lb=-dpe? dcp-kv-cache-interleave-size disable-nccl-for-dp-synchronization?
@@ -71,14 +71,13 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.24.0", ""): "device-ids jit-monitor-verbose? prefill-schedule-interval#",
     ("0.25.0", ""): "jit-monitor-mode",
     ("0.26.0", "0.29.0"): "enable-bf16x3-router-gemm?",
-    ("0.26.0", ""): "prefix-match-unit#",
     ("0.27.0", ""): """
         enable-fault-tolerance? fault-tolerance-config{ kda-prefill-backend mamba-ssu-algorithm mm-hasher-algorithm
         video-pruning-method
     """,
     ("0.28.0", ""): "mm-device-do-normalize?",
     ("0.29.0", ""): """
-        enable-trace-replay? max-num-queued-reqs# max-num-queued-tokens# per-request-spec-decode-metrics prefix-cache-retention-interval#
+        enable-trace-replay? max-num-queued-reqs# max-num-queued-tokens# per-request-spec-decode-metrics
     """,
     ("0.30.0", "0.30.0"): "enable-mamba-fine-grained-prefix-cache?",
     ("0.30.0", ""): "dp-sync-interval# enable-nccl-comm-suspend? kda-decode-backend sparse-indexer-topk-backend watermark-config{",
@@ -97,7 +96,7 @@ EITHER: dict[tuple[str, str], str] = {
     ("0.11.0", ""): "video-pruning-rate",
     ("0.11.1", ""): "enable-mm-embeds?",
     ("0.13.0", ""): "",
-    ("0.14.0", ""): "ubatch-size# enable-return-routed-experts?",
+    ("0.14.0", ""): "ubatch-size#",
     ("0.15.0", ""): "mm-encoder-only?",
     ("0.16.0", ""): "weight-transfer-config{ kernel-config{",
     ("0.17.1", ""): "moe-backend offload-num-in-group# offload-params* offload-prefetch-step#",
