@@ -75,8 +75,6 @@ def write(entry: Entry) -> bool:
     if path.exists() and WRITTEN not in path.read_text(encoding="utf-8"):
         return False
     data = import_config(entry.config, entry.id)
-    if data.get("method") == "none":  # a public copy may have the algorithm from the file beside the config, which names the tool
-        del data["method"]
     aliases = [a for a in dict.fromkeys(entry.aliases) if a and a.lower() != entry.id]
     if entry.id in LENGTHS:
         length, said = LENGTHS[entry.id]
