@@ -230,7 +230,8 @@ def _told(
     engine = images.by_options(run[n:]) if not known else ""
     if engine and (not entered or not _is_shell(run)):
         return [Start(engine, (*_model(engine, run[:n]), *run[n:]), env, at, end_line, None, gpus, True)]
-    if other and not entered and n == 0 and (run or (not known and other.engine == "ollama")):
+    alone = other is not None and n == 1 and _model(other.engine, run[:1])  # the model alone, or before the options
+    if other and not entered and (n == 0 or alone) and (run or (not known and other.engine == "ollama")):
         return [Start(other.engine, tuple(run), env, at, end_line, other.version, gpus, True)]
     named = known or (other if not entered else None)
     if named is None:

@@ -28,6 +28,7 @@ from kvplan.manifests import (
     python,
     ray,
     recipes,
+    rented,
     requested,
     scattered,
     scenario,
@@ -59,7 +60,8 @@ ASIDE = frozenset({"Secret", "Service", "Namespace", "ServiceAccount", "Ingress"
                    "PodMonitoring", "HorizontalPodAutoscaler", "Gateway", "HTTPRoute", "StorageClass", "PersistentVolume"})  # fmt: skip
 #: Kinds of documents that are told by their keys, and what reads them; the first that one is of.
 KINDS = (
-    (helm.is_values, helm.read), *clouds.KINDS, (services.is_truss, services.read_truss), (helm.is_chart, helm.read_other), *jobs.KINDS,
+    *rented.KINDS, (helm.is_values, helm.read), *clouds.KINDS, (services.is_truss, services.read_truss),
+    (helm.is_chart, helm.read_other), *jobs.KINDS,
 )  # fmt: skip
 _YAML_NAME = re.compile(r"\.(ya?ml|json)$", re.IGNORECASE)
 _YAML_START = re.compile(r"---(\s|$)|[A-Za-z_][\w./-]*\s*:(\s|$)|- |\{\s*\"")
@@ -301,7 +303,7 @@ def _document(
             for start, site in (kserve if kserve.is_kserve(one) else kubernetes).read(one, every, n, source):
                 if not (own and start.opaque):  # pods of the cluster that an application runs on
                     yield start, site
-    elif document.get("services") and compose.is_compose(document):
+    elif document.get("services") and not rented.is_akash(document) and compose.is_compose(document):
         yield from compose.read(document, n, source, env, beside)
     elif reader := next((reader for is_one, reader in KINDS if is_one(document)), None):
         yield from reader(document, n, source)

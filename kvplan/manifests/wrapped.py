@@ -9,8 +9,9 @@ from typing import NamedTuple
 from kvplan import engines
 from kvplan.engines.common.words import Place, Word
 from kvplan.manifests import foreign, images
+from kvplan.manifests.dynamo import dynamo_words
 from kvplan.manifests.lexer import split
-from kvplan.manifests.programs import CONTAINERS, PYTHON_TAKES, RUNS, SHELLS, WRAPPERS, base, dynamo_words
+from kvplan.manifests.programs import CONTAINERS, PYTHON_TAKES, RUNS, SHELLS, WRAPPERS, base
 from kvplan.manifests.script import MAX_WORDS
 
 #: `python -c "from vllm.scripts import main; main()" serve ...` is `vllm serve ...`.

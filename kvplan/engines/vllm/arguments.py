@@ -96,6 +96,8 @@ ROWS = (
     row("--spec-method", "@spec_method", since="0.22.0"),
     row("--spec-model", "@spec_model", since="0.22.0"),
     row("--spec-tokens", "@spec_tokens", "int", since="0.22.0"),
+    row("--speculative-model", "@spec_model", until="0.8.2"),
+    row("--num-speculative-tokens", "@spec_tokens", "int", until="0.8.2"),
     row("--enable-lora", "@lora", takes="switch"),
     row("--max-lora-rank", "@lora_rank", "int"),
     row("--max-loras", "@loras", "int"),

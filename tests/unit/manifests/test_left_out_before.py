@@ -1,0 +1,178 @@
+"""What public files say and was once dropped, misread or refused: each as it stands there, cut to what it is about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kvplan.engines.common.words import Word
+from kvplan.manifests.dynamo import dynamo_words
+from kvplan.manifests.read import read_file
+from tests.unit.manifests.as_read import found, opened, rules
+
+KINDS = Path(__file__).parents[2] / "manifests" / "kinds"
+
+
+def test_what_an_akash_deployment_rents() -> None:
+    """akash.network/docs: memory.size is the container's limit, storage that is mounted there its /dev/shm."""
+    large, small = read_file(str(KINDS / "akash.yaml"))
+    assert large.limits.memory is not None
+    assert large.limits.memory.value == 256 << 30
+    assert large.limits.shm is not None
+    assert large.limits.shm.value == 32 << 30
+    assert "any of a100-80gb:1 or h100" in next(u.why for u in small.unresolved if u.what == "device")
+
+
+def test_a_file_of_a_repository_is_the_model() -> None:
+    """llama.cpp common/arg.cpp: --hf-file takes the place of the type behind the repository's name."""
+    for text in (
+        "llama-server -hf unsloth/Qwen3-8B-GGUF:Q8_0 -hff Qwen3-8B-Q4_K_M.gguf",
+        "LLAMA_ARG_HF_REPO=unsloth/Qwen3-8B-GGUF LLAMA_ARG_HF_FILE=sub/Qwen3-8B-Q4_K_M.gguf llama-server",
+    ):
+        (one,) = found(text)
+        assert one.model == "unsloth/Qwen3-8B-GGUF:q4_k_m"
+        assert "model" not in opened(one)
+
+
+def test_a_drafter_by_the_options_before_the_json_object() -> None:
+    """vLLM 0.6.2 to 0.8.2, engine/arg_utils.py: --speculative-model, --num-speculative-tokens; --speculative-config since 0.8.3."""
+    words = "--speculative-model meta-llama/Llama-3.2-1B-Instruct --num-speculative-tokens 5 --speculative-max-model-len 2048"
+    (one,) = found(f"docker run vllm/vllm-openai:v0.6.2 --model meta-llama/Llama-3.1-8B-Instruct {words} --ngram-prompt-lookup-max 3")
+    assert one.question["speculative"] == "draft_model:5:meta-llama/Llama-3.2-1B-Instruct"
+    assert rules(one) == {"not-modelled-either"}  # --speculative-max-model-len; the last has no memory in it
+
+
+def test_a_text_that_is_no_shells_breaks_no_python_file() -> None:
+    (one,) = found(
+        """
+        import sglang as sgl
+        def start():
+            sgl.Runtime(model_path="Qwen/Qwen3-8B", tp_size=1, mem_fraction_static=0.8)
+        def ask(s):
+            s += sgl.system("What it's for, in one word 'END")
+        """,
+        "main.py",
+    )
+    assert (one.engine, one.model, one.question["memory_fraction"]) == ("sglang", "Qwen/Qwen3-8B", 0.8)
+
+
+def test_server_args_are_one_engine_with_the_model_that_bentoml_fetches() -> None:
+    (one,) = found(
+        """
+        import bentoml, sglang as sgl
+        from sglang.srt.server_args import ServerArgs
+        MODEL = "Qwen/Qwen3-8B"
+        @bentoml.service(resources={"gpu": 1, "gpu_type": "nvidia-h200-141gb"})
+        class SGL:
+            hf_model = bentoml.models.HuggingFaceModel(MODEL)
+            def __init__(self):
+                server_args = ServerArgs(model_path=self.hf_model, context_length=8192)
+                self.engine = sgl.Engine(server_args=server_args)
+        """,
+        "service.py",
+    )
+    assert (one.model, one.question["max_model_len"], one.question["device"]) == ("Qwen/Qwen3-8B", 8192, "h200")
+
+
+def test_beams_name_of_an_a100() -> None:
+    """docs.beam.cloud, "GPU": A100-40 is the one of 40 GB."""
+    (one,) = found(
+        """
+        from beam import endpoint
+        import vllm
+        @endpoint(gpu="A100-40")
+        def serve():
+            return vllm.AsyncLLMEngine.from_engine_args(vllm.AsyncEngineArgs(model="Qwen/Qwen3-8B"))
+        """,
+        "app.py",
+    )
+    assert one.question["device"] == "a100-40gb"
+
+
+@pytest.mark.parametrize("value", ["$LEN", "${LEN}"])
+def test_a_name_that_envsubst_fills_in_is_open(value: str) -> None:
+    ray = f"""
+        applications:
+        - name: llms
+          import_path: ray.serve.llm:build_openai_app
+          args:
+            llm_configs:
+            - model_loading_config: {{model_id: q, model_source: Qwen/Qwen3-8B}}
+              accelerator_type: H100
+              engine_kwargs: {{max_model_len: "{value}"}}
+        """
+    own = f"""
+        applications:
+        - name: llm
+          import_path: serve_vllm:model
+          runtime_env: {{env_vars: {{MODEL_ID: Qwen/Qwen3-8B, MAX_MODEL_LEN: "{value}"}}}}
+        """
+    chart = f"""
+        servingEngineSpec:
+          modelSpec:
+          - name: a
+            repository: vllm/vllm-openai
+            modelURL: Qwen/Qwen3-8B
+            requestGPU: 1
+            vllmConfig: {{maxModelLen: "{value}"}}
+        """
+    for text in (ray, own, chart):
+        (one,) = found(text, "a.yaml")
+        assert "max_model_len" in opened(one)
+        assert "bad-value" not in rules(one)
+
+
+def test_sed_fills_in_a_file_that_the_script_wrote() -> None:
+    text = """
+        FRACTION=0.85
+        cat > /tmp/c.yaml <<'EOF'
+        kv_cache_config:
+          free_gpu_memory_fraction: __FRACTION__
+        EOF
+        sed -i "s/__FRACTION__/${FRACTION}/" /tmp/c.yaml
+        trtllm-serve serve Qwen/Qwen3-8B --config /tmp/c.yaml
+        """
+    (one,) = found(text)
+    assert one.question["memory_fraction"] == 0.85
+    (one,) = found(text.replace("FRACTION=0.85\n", "\n"))
+    assert "memory_fraction" in opened(one)
+    assert "bad-value" not in rules(one)
+
+
+def test_a_chart_that_says_the_model_alone() -> None:
+    (one,) = found("model: mistralai/Mistral-7B-Instruct-v0.1\nimage: {repository: substratusai/vllm}\n", "values.yaml")
+    assert (one.engine, one.model) == ("vllm", "mistralai/Mistral-7B-Instruct-v0.1")
+    assert "command" not in opened(one)
+
+
+def test_srt_slurm_leaves_out_what_is_false() -> None:
+    """srtctl backends/sglang.py _config_to_cli_args: a true option is written, a false one is not."""
+    (one,) = found(
+        """
+        name: r
+        model: {path: Qwen/Qwen3-8B}
+        resources: {gpu_type: h100, gpus_per_node: 8, prefill_nodes: 1}
+        backend:
+          type: sglang
+          sglang_config:
+            prefill: {tensor-parallel-size: 8, enable-dp-attention: false, disable-radix-cache: true}
+        """,
+        "recipe.yaml",
+    )
+    assert one.question["engine_option"] == {"disable_radix_cache": True}
+    assert "enable_dp_attention" not in opened(one)
+    assert "unknown-option" not in rules(one)
+
+
+@pytest.mark.parametrize(
+    ("connectors", "names"),
+    [("kvbm", ["DynamoConnector"]), ("nixl lmcache", ["NixlConnector", "LMCacheConnectorV1", "PdConnector"]), ("none", [])],
+)
+def test_connectors_of_dynamos_workers(connectors: str, names: list[str]) -> None:
+    """ai-dynamo 0.7.0, vllm/args.py create_kv_transfer_config."""
+    (one,) = found(f"python3 -m dynamo.vllm --model Qwen/Qwen3-8B --connector {connectors} --max-model-len 8192")
+    assert one.question["max_model_len"] == 8192
+    assert ("not-modelled-either" in rules(one)) is bool(names)
+    words = dynamo_words("dynamo.vllm", [Word("--connector"), *map(Word, connectors.split())])
+    assert all(name in words[1].text for name in names) if names else not words
