@@ -21,6 +21,7 @@ from kvplan.manifests import (
     jobs,
     kserve,
     kubernetes,
+    launchd,
     mentions,
     nix,
     nixos,
@@ -168,6 +169,9 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
         return
     if python.is_python(source):
         yield from python.read(text, source, Place(), env)
+        return
+    if launchd.is_plist(source):
+        yield from launchd.read(text, source)
         return
     if _is_yaml(text, source) and not recipes.is_make(source):
         found, broken = _documents(text, source)

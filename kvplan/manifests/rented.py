@@ -111,7 +111,8 @@ def _runpod(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]
         hardware = hardware._replace(n_devices=Given(1, "gpuCount", types.place))
     env = requested.variables(document.get("env"))
     entry, args = _words(document.get("dockerEntrypoint")), _words(document.get("dockerStartCmd"))
-    for start in container(document.get("imageName").word, entry, args, env, source, document.place, document.end_line):
+    gpus, at, end = hardware.n_devices, document.place, document.end_line
+    for start in container(document.get("imageName").word, entry, args, env, source, at, end, gpus=gpus):
         yield start, Site(document.get("name").text or "pod", n, hardware.device, hardware.n_devices, 1, hardware.why, hardware.place,
                           span=document.span)  # fmt: skip
 

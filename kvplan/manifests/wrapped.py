@@ -197,7 +197,7 @@ def is_other(run: Sequence[Word]) -> bool:
     text = " ".join(w.text for w in run)
     return bool(
         re.search(
-            r"\bray (start|symmetric-run)\b|\bsleep\b|lmcache_server|multi-node-serving\.sh worker|\bnvidia-smi\b|pytest"
+            r"\bray (start|symmetric-run)\b|\bsleep\b|lmcache_server|^mooncake_\w+|-m mooncake\.|multi-node-serving\.sh worker|\bnvidia-smi\b|pytest"
             r"|^(\S*/)?(ba|da|z)?sh$",
             text,
         )

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from kvplan.engines.common.words import Word
+from kvplan.errors import SpecError
 from kvplan.manifests.dynamo import dynamo_words
 from kvplan.manifests.read import read_file
+from kvplan.manifests.values import Found
 from tests.unit.manifests.as_read import found, opened, rules
 
 KINDS = Path(__file__).parents[2] / "manifests" / "kinds"
@@ -176,3 +178,44 @@ def test_connectors_of_dynamos_workers(connectors: str, names: list[str]) -> Non
     assert ("not-modelled-either" in rules(one)) is bool(names)
     words = dynamo_words("dynamo.vllm", [Word("--connector"), *map(Word, connectors.split())])
     assert all(name in words[1].text for name in names) if names else not words
+
+
+def worker(image: str, more: str = "", gpus: str = "--gpus 2") -> Found:
+    env = f"-e MODEL_NAME=Qwen/Qwen3-8B -e MAX_MODEL_LEN=16384 {more}"
+    (one,) = found(f"docker run {gpus} {env} {image}")
+    return one
+
+
+def test_variables_of_runpods_worker_are_options() -> None:
+    """runpod-workers/worker-vllm src/args_builder.py of 2026-08: an option for each variable; pairs of a switch have no value."""
+    more = "-e QUANTIZATION=fp8 -e TENSOR_PARALLEL_SIZE=2 -e ENFORCE_EAGER=true -e ENABLE_PREFIX_CACHING=false -e MAX_NUM_BATCHED_TOKENS=0"
+    one = worker("runpod/worker-v1-vllm:v2.25.0", more + " -e 'VLLM_EXTRA_ARGS=--kv-cache-dtype fp8'")
+    assert (one.engine, one.engine_version, one.model) == ("vllm", "0.23.0", "Qwen/Qwen3-8B")
+    assert one.question == {
+        "max_model_len": 16384, "weight_dtype": "fp8", "tp": 2, "enforce_eager": True, "kv_dtype": "fp8", "n_devices": 2,
+        "engine_option": {"enable_prefix_caching": False},
+    }  # fmt: skip
+    assert not rules(one)
+
+
+def test_what_runpods_worker_decided_before_it_served() -> None:
+    """src/engine_args.py of its tags: DEFAULT_ARGS, device_count(), and from 2.12 on batches as long as max_model_len."""
+    old, later = worker("runpod/worker-v1-vllm:v2.11.2"), worker("runpod/worker-v1-vllm:v2.19.0", "-e GPU_MEMORY_UTILIZATION=0.85")
+    plain = {"block_size": 16, "max_num_seqs": 256, "max_model_len": 16384, "tp": 2, "n_devices": 2}
+    said = {"engine_option": {"enable_prefix_caching": False}}
+    assert (old.engine_version, old.question) == ("0.11.0", {"memory_fraction": 0.95, **plain, **said})
+    assert (later.engine_version, later.question) == (
+        "0.20.2", {"memory_fraction": 0.85, "max_num_batched_tokens": 16384, **plain, **said},
+    )  # fmt: skip
+    assert rules(worker("runpod/worker-v1-vllm:v2.11.2", gpus="--gpus all")) == {"every-gpu"}
+
+
+@pytest.mark.parametrize(("line", "title"), [("ramalama serve -c 8192 hf://a/b", "RamaLama"), ("lms load qwen/qwen3-8b", "LM Studio")])
+def test_engines_that_are_named_and_not_modelled(line: str, title: str) -> None:
+    assert title in found(line)[0].unresolved[0].why
+
+
+def test_what_is_no_property_list_is_one_error() -> None:
+    for text in ("nonsense", '<!DOCTYPE a [<!ENTITY x "y">]><plist><string>&x;</string></plist>', "<plist><array><array>"):
+        with pytest.raises(SpecError, match="not a property list"):
+            found(text, "a.plist")
