@@ -197,8 +197,8 @@ def is_other(run: Sequence[Word]) -> bool:
     text = " ".join(w.text for w in run)
     return bool(
         re.search(
-            r"\bray (start|symmetric-run)\b|\bsleep\b|lmcache_server|^mooncake_\w+|-m mooncake\.|multi-node-serving\.sh worker|\bnvidia-smi\b|pytest"
-            r"|^(\S*/)?(ba|da|z)?sh$",
+            r"\bray (start|symmetric-run)\b|\bsleep\b|lmcache_server|^mooncake_\w+|-m mooncake\.|multi-node-serving\.sh worker"
+            r"|\bnvidia-smi\b|pytest|^(\S*/)?(ba|da|z)?sh$",
             text,
         )
         or CLIENTS.search(text)
