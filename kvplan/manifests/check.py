@@ -147,6 +147,16 @@ def _is_quiet(one: Unresolved, unresolved: Sequence[Unresolved]) -> bool:
     return one not in unresolved and not one.why.startswith(("$@ ", "$* "))
 
 
+def not_said(models: Sequence[str], verdicts: Sequence[Verdict]) -> list[str]:
+    """Those of `TEXT=ID` whose text no file has as the name of its model. Raises SpecError for one without a text or an id."""
+    for text in models:
+        name, equals, target = text.rpartition("=")
+        if not target.strip() or (equals and not name.strip()):
+            raise SpecError("model", [("", f"{text[:60]!r}: write ID, or TEXT=ID")])
+    said = {one.found.model for one in verdicts if one.found}
+    return [text for text in models if "=" in text and text.rpartition("=")[0] not in said]
+
+
 def _override(model: str | None, models: Sequence[str]) -> str | None:
     plain = [m for m in models if "=" not in m]
     for text in models:
