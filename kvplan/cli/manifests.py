@@ -71,7 +71,6 @@ def check(
         plain = [change.as_dict() for change in changes]
         put(import_module("kvplan.report.findings").change_text(plain) if fmt == "table" else dump(plain, fmt))
         return max((change.exit_code for change in changes), default=0 if allow_empty else 2)
-    not_said(models, ())
     verdicts = api.check(sources, **given)
     for text in not_said(models, verdicts):
         tell(f"note: --model {text[:120]}: no file says {text.rpartition('=')[0][:60]!r} of its model")

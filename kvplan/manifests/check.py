@@ -51,7 +51,10 @@ def check(
     env     variables that may be expanded besides those the files set themselves; never the caller's environment unasked
     strict  warnings, and verdicts too close to call, count as failures
     given   names of the question (device, context, batch, engine_version, ...): they win over what the files say
+
+    Raises SpecError for one of `models` without a text or an id.
     """
+    not_said(models, ())
     verdicts: list[Verdict] = []
     ask, version = remembered(ask), given.get("engine_version")
     for file in files:
