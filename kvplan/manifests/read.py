@@ -25,6 +25,7 @@ from kvplan.manifests import (
     mentions,
     nix,
     nixos,
+    pages,
     presets,
     python,
     ray,
@@ -173,6 +174,10 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
     if launchd.is_plist(source):
         yield from launchd.read(text, source)
         return
+    if pages.is_page(source):
+        for block in pages.blocks(text):
+            yield from _block(block, source, env, beside)
+        return
     if _is_yaml(text, source) and not recipes.is_make(source):
         found, broken = _documents(text, source)
         starts = (one for n, document in enumerate(found, 1) for one in _document(document, found, n, source, env, beside))
@@ -199,6 +204,22 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
         yield start, _in_job(start, site, job) if job else site
     for here in script.texts:
         yield from _here(here, source, env, beside, runs=any(start.words for start in runs))
+
+
+def _block(block: pages.Block, source: str, env: Mapping[str, Word], beside: ReadBeside) -> Iterator[tuple[Start, Site]]:
+    """The engines of one block of a page; one that can not be read and names an engine is said."""
+    base = Place(block.line)
+    try:
+        if block.is_yaml:
+            found = documents(block.text, source, base)
+            yield from [pair for n, document in enumerate(found, 1) for pair in _document(document, found, n, source, env, beside)]
+        else:
+            script = read_script(block.text, source, base=base, env=env)
+            yield from [(start, Site("", on=start.on)) for start in scripts(script, source)]
+    except SpecError as error:
+        if "it names" in mentions.why_empty(block.text)[0]:
+            why = f"the block of line {block.line} is not read: {error.faults[0][1]}"
+            yield Start("", (), {}, base, block.line, opaque=why), Site(source)
 
 
 def _in_job(start: Start, site: Site, job: requested.Job) -> Site:
