@@ -11,7 +11,7 @@ WRAPPERS = frozenset({
     "exec", "nohup", "env", "sudo", "nice", "ionice", "numactl", "taskset", "timeout", "stdbuf", "setsid", "mpirun", "mpiexec", "srun",
     "uv", "uvx", "pipx", "poetry", "pixi", "conda", "micromamba", "nsys", "tini", "dumb-init", "command", "unbuffer", "gosu", "runuser",
     "trtllm-llmapi-launch", "catchsegv", "apptainer", "singularity", "enroot", "prime-run", "time", "--", "nvidia_entrypoint.sh", "chrt",
-    "flock", "systemd-run", "catatonit", "su-exec", "setpriv", "oc", "kubectl", "systemd-inhibit", "caffeinate", "builtin",
+    "flock", "systemd-run", "catatonit", "su-exec", "setpriv", "oc", "kubectl", "pty", "systemd-inhibit", "caffeinate", "builtin",
 })  # fmt: skip
 #: They take a command as one word, or as the words that follow their own.
 LAUNCHERS = frozenset({"ssh", "tmux", "screen", "su", "watch", "ray", "docker", "podman", "nerdctl", *WRAPPERS})

@@ -163,7 +163,7 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
         yield from presets.read(text, source)
         return
     if hcl.is_terraform(source):
-        yield from hcl.read(text, source)
+        yield from hcl.read(text, source, lambda held: _block(pages.Block(held.text, True, held.body.line), source, env, beside))
         return
     if nix.is_nix(source):
         yield from nixos.read(text, source)

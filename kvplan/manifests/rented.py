@@ -104,7 +104,10 @@ def _salad(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
                           limits=limits)  # fmt: skip
 
 
-def _runpod(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
+def runpod(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
+    """A pod, or a template, which leaves the GPU to its pods."""
+    if not _is_runpod(document):
+        return
     types, count = document.get("gpuTypeIds"), document.get("gpuCount")
     hardware = requested.hardware(types, "gpuTypeIds", count=count)
     if types and not count:
@@ -118,4 +121,4 @@ def _runpod(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]
 
 
 #: What tells each, and what reads it.
-KINDS = ((is_akash, _akash), (_is_salad, _salad), (_is_runpod, _runpod))
+KINDS = ((is_akash, _akash), (_is_salad, _salad), (_is_runpod, runpod))

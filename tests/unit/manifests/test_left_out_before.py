@@ -219,3 +219,51 @@ def test_what_is_no_property_list_is_one_error() -> None:
     for text in ("nonsense", '<!DOCTYPE a [<!ENTITY x "y">]><plist><string>&x;</string></plist>', "<plist><array><array>"):
         with pytest.raises(SpecError, match="not a property list"):
             found(text, "a.plist")
+
+
+def test_terraform_that_holds_manifests_and_rents_pods() -> None:
+    """kubectl_manifest's yaml_body, helm_release's values (registry.terraform.io); runpod_pod of RunPod's provider."""
+    manifest, chart, pod = found(
+        """
+        variable "model" { default = "Qwen/Qwen3-8B" }
+        resource "kubectl_manifest" "d" {
+          yaml_body = <<EOT
+        apiVersion: v1
+        kind: Pod
+        metadata: {name: p}
+        spec:
+          nodeSelector: {nvidia.com/gpu.product: NVIDIA-L4}
+          containers:
+          - name: c
+            image: vllm/vllm-openai:v0.11.0
+            args: [--model, "${var.model}", --max-model-len, "8192", --max-num-seqs, "${var.seqs}"]
+            resources: {limits: {nvidia.com/gpu: 1}}
+        EOT
+        }
+        resource "helm_release" "s" {
+          values = [<<EOF
+        servingEngineSpec:
+          modelSpec:
+          - {name: a, repository: vllm/vllm-openai, modelURL: Qwen/Qwen3-4B, requestGPU: 2}
+        EOF
+          ]
+        }
+        resource "runpod_pod" "p" {
+          image_name = "vllm/vllm-openai:v0.11.0"
+          gpu_type_ids = ["NVIDIA A100 80GB PCIe"]
+          gpu_count = 2
+          docker_start_cmd = ["--model", "Qwen/Qwen3-32B", "--tensor-parallel-size", "2"]
+        }
+        """,
+        "main.tf",
+    )
+    assert (manifest.model, manifest.question["device"], manifest.question["max_model_len"]) == ("Qwen/Qwen3-8B", "l4", 8192)
+    assert opened(manifest) == {"max_num_seqs"}
+    assert (chart.model, chart.question["n_devices"]) == ("Qwen/Qwen3-4B", 2)
+    assert pod.question == {"tp": 2, "n_devices": 2, "device": "a100-pcie-80gb"}
+
+
+def test_a_terminal_around_the_engine() -> None:
+    """vast-ai/base-image runs its engines by `pty`, a command of its own that gives them a terminal."""
+    (one,) = found('pty llama-server -hf "unsloth/Qwen3-8B-GGUF:Q4_K_M" ${LLAMA_ARGS:---port 18000} 2>&1')
+    assert one.model == "unsloth/Qwen3-8B-GGUF:Q4_K_M"
