@@ -35,6 +35,9 @@ MODEL = "meta-llama/llama-3.1-8b"
         (["estimate", MODEL, "--device", "h100@"], "'h100@': behind the @ is the memory it has, such as h100@24GiB"),
         (["roofline", MODEL, "--device", "24GiB"], "device: 24GiB declares no bandwidth, on which speed depends; name a device that does"),
         (["roofline", "BAAI/bge-large-en", "--device", "h100"], "the model keeps no cache: it decodes no tokens"),
+        (["fit", "BAAI/bge-large-en", "--devices", "l4", "--rank-by", "tokens-per-second"], "rank_by: tokens_per_second: of no device"),
+        (["fit", MODEL, "--devices", "24GiB", "--rank-by", "first-token", "--context", "8k"], "or rank by memory"),
+        (["tiers", "BAAI/bge-large-en", "--device", "h100"], "the model keeps no cache that a tier could hold"),
         (["simulate", "BAAI/bge-large-en", "--device", "h100"], "simulate: the model keeps no cache to page"),
         (["simulate", MODEL, "--device", "h100", "--workload", "./x.jsonl"], "requests of a file are asked for by trace (--trace FILE)"),
         (["emit", "compose", MODEL, "--device", "h100", "--serve", ""], "serve: '' names nothing to load"),
@@ -54,6 +57,10 @@ def test_a_name_for_a_model_that_no_file_says_is_spoken_of(command: Callable[...
     assert "note: --model /models/x=" in err
     assert "no file says '/models/x' of its model" in err
     assert command("check", str(file), "--device", "h100", "--model", f"{MODEL}={MODEL}")[2] == ""
+
+
+def test_a_name_is_written_as_it_was_typed_where_no_other_spelling_is_known(command: Callable[..., tuple[int, str, str]]) -> None:
+    assert "vllm serve BAAI/bge-large-en" in command("emit", "vllm", "BAAI/bge-large-en", "--device", "h100")[1]
 
 
 def test_names_of_devices_in_the_library() -> None:
