@@ -27,6 +27,7 @@ Formats = dict[tuple[int, int], str | None]
 EVIDENCE: dict[str, str] = {
     "h": "what of {name} is packed is by the Hub's count of its elements (llmfit 1.1.17)",
     "s": "what of {name} is packed is taken from its publisher's upload of the version before, by the Hub's count of that one's elements",
+    "q": "what of {name} is packed is as its hf_quant_config.json says (ai-dynamo/aiconfigurator, commit 095f58a)",
     "l": "what of {name} is packed is by the bytes of weights that starts of vLLM logged",
 }
 #: A projection with fewer outputs stays in 16 bits in nearly all uploads (gates of mixers), as do convolutions.

@@ -86,7 +86,10 @@ def roofline(
     rate  the device's dense rate that counts: bf16, fp16, fp8. Raises UnsupportedError for a device without rates.
     """
     if device.bandwidth_gb_per_s is None or rate not in device.dense_tflops:
-        raise UnsupportedError(f"{device.id} declares no {'bandwidth' if device.bandwidth_gb_per_s is None else rate + ' rate'}")
+        lacks = "bandwidth" if device.bandwidth_gb_per_s is None else f"{rate} rate"
+        raise UnsupportedError(f"device: {device.id} declares no {lacks}, on which speed depends; name a device that does, such as h100")
+    if not _cache(model, layout, context, encoder_tokens):
+        raise UnsupportedError("the model keeps no cache: it decodes no tokens, and theirs is the speed that is bounded")
     speed = (device.bandwidth_gb_per_s * 1e9, device.dense_tflops[rate] * 1e12)
     held = cdiv(batch, layout.dp)
 

@@ -157,7 +157,7 @@ def device(name: str | Device) -> Device:
         return this_machine()[0]
     known, at, seen = str(name).partition("@")
     if at:
-        if not (n_bytes := parse_bytes(seen, "device")):
+        if not seen.strip() or not (n_bytes := parse_bytes(seen, "device")):
             raise SpecError("device", [("", f"{name[:60]!r}: behind the @ is the memory it has, such as {known.strip()[:40]}@24GiB")])
         return catalogue.find_device(known).seen_with(n_bytes)
     if re.fullmatch(r"\s*\d[\d.,_]*\s*[a-z]{0,3}b\s*", str(name).lower()):

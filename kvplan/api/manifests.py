@@ -155,6 +155,8 @@ def emitted(
         options = {**dict(plan.asked("engine_option") or {}), **more.pop("engine_option", {})}
         fuller: dict[str, Any] = {**question, **more} | ({"engine_option": options} if options else {})
         plan = estimate(model, **fuller)
+    if serve is not None and not serve.strip():
+        raise SpecError("serve", [("", "'' names nothing to load; write a name or a path, or leave it out")])
     name = serve or (typed(model, table) if table and isinstance(model, str) else None)
     written = text(plan, target, model=name)
     return Emitted(written, plan, tuple(_warnings(plan, None if serve else table)))

@@ -75,7 +75,9 @@ def fit(
 def among(devices: str | Sequence[str | Device] | None) -> list[Device]:
     """The candidates of a search, each once, in text joined by commas; None: every packaged device."""
     if isinstance(devices, str):
-        devices = [name for name in devices.split(",") if name.strip()]
+        devices = [name.strip() for name in devices.split(",")]
+    if devices is not None and any(isinstance(name, str) and not name.strip() for name in devices):
+        raise SpecError("devices", [("", "an empty name; write ids, names or sizes with commas between them, such as h100,l4")])
     found = list({x.id: x for x in map(device, devices)}.values()) if devices is not None else catalogue.devices()
     if not found:
         raise SpecError("devices", [("", "name at least one")])

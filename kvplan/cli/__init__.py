@@ -65,12 +65,12 @@ def run(args: list[str] | None = None) -> int:
             return _usage(error)
         from kvplan.cli.meant import misplaced
 
-        tell(f"error: {misplaced(str(error.ctx and error.ctx.info_name), ())}")
+        tell(f"error: {misplaced(_command(error), ())}")
         return EXIT_INPUT
     except TooMany as error:
         from kvplan.cli.meant import misplaced
 
-        tell(f"error: {misplaced(str(error.ctx and error.ctx.info_name), error.words, error.model)}")
+        tell(f"error: {misplaced(_command(error), error.words, error.model)}")
         return EXIT_INPUT
     except click.ClickException as error:
         return _usage(error)
@@ -88,12 +88,26 @@ def run(args: list[str] | None = None) -> int:
 
 
 def _usage(error: click.ClickException) -> int:
+    """One line for a command line that is not understood; the help of a group that was named without a command."""
+    import click
+
+    from kvplan.cli.meant import valued
     from kvplan.cli.options import tell
 
-    shown = StringIO()
-    error.show(shown)
-    tell(shown.getvalue())
+    if isinstance(error, click.exceptions.NoArgsIsHelpError) or not isinstance(error, click.UsageError):
+        shown = StringIO()
+        error.show(shown)
+        tell(shown.getvalue())
+        return EXIT_INPUT
+    said = valued(error) or " ".join(error.format_message().split()).rstrip(".")
+    more = f"see kvplan {_command(error)}".rstrip() + " --help"
+    tell(f"error: {said}{' ' if said.endswith('?') else '; '}{more}" if error.ctx else f"error: {said}")
     return EXIT_INPUT
+
+
+def _command(error: click.UsageError) -> str:
+    """The command that was typed, without the program: `models show`."""
+    return error.ctx.command_path.partition(" ")[2] if error.ctx else ""
 
 
 def _unwritten() -> None:

@@ -23,7 +23,8 @@ def expand(name: str, text: str, most: int = MOST) -> list[str | int]:
     values: list[str | int] = []
     for part in text.split(","):
         if not part.strip():
-            raise SpecError(name, [("", f"{text[:60]!r}: an empty value between commas")])
+            said = ": an empty value between commas" if text.strip() else " says nothing; write a value, or leave the option out"
+            raise SpecError(name, [("", f"{text[:60]!r}{said}")])
         values += _range(name, part.strip(), most) if ":" in part and NAMES[name].kind in ("tokens", "count", "bytes") else [part.strip()]
         if len(values) > most:
             instead = "`sweep` is made for that many" if most == MOST else "write a step, such as 1k:1m:x2"
@@ -48,6 +49,8 @@ def note_thousands(options: dict[str, Any]) -> None:
 def _range(name: str, part: str, most: int) -> list[str | int]:
     first, last, *step = part.split(":")
     parse = parse_bytes if NAMES[name].kind == "bytes" else parse_tokens
+    if not all(one.strip() for one in (first, last, *step)):
+        raise SpecError(name, [("", f"{part[:60]!r}: write first:last, first:last:+step or first:last:xfactor")])
     low, high = parse(first, name), parse(last, name)
     how = step[0] if step else "+1"
     if len(step) > 1 or how[:1] not in ("+", "x"):

@@ -14,6 +14,7 @@ from kvplan.cli.groups import Grouped
 from kvplan.cli.options import HUB, MODEL, Named, chosen, put, question_options, tell
 from kvplan.errors import SpecError
 from kvplan.manifests import Source, exit_code
+from kvplan.manifests.check import not_said
 from kvplan.manifests.read import MAX_FILE_BYTES, decoded
 from kvplan.report.structured import dump
 
@@ -71,6 +72,8 @@ def check(
         put(import_module("kvplan.report.findings").change_text(plain) if fmt == "table" else dump(plain, fmt))
         return max((change.exit_code for change in changes), default=0 if allow_empty else 2)
     verdicts = api.check(sources, **given)
+    for text in not_said(models, verdicts):
+        tell(f"note: --model {text[:120]}: no file says {text.rpartition('=')[0][:60]!r} of its model")
     plain = [verdict.as_dict() for verdict in verdicts]
     home = {"table": "findings"}.get(fmt, fmt)
     more = [__version__] if fmt == "sarif" else []

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+import click
+
 from kvplan import catalogue
 from kvplan.api import called
 from kvplan.deployment import NAMES
@@ -105,6 +107,16 @@ def misplaced(command: str, typed: Sequence[str], model: object = None) -> str:
         f': kvplan {command} "{model} {rest}"' if isinstance(model, str) and _is_model(f"{model} {rest}") else ", or is written with dashes"
     )
     return f"{rest!r} is too much: a name with blanks goes in quotes{whole}; sizes and devices are options (--help)"
+
+
+def valued(error: click.UsageError) -> str:
+    """What is missing, of an option without its value and of an argument that was left out; empty for all else."""
+    if isinstance(error, click.BadOptionUsage) and "requires an argument" in error.message:
+        name = error.option_name.lstrip("-").replace("-", "_")
+        return f"{error.option_name} needs a value" + (f": {NAMES[name].help}" if name in NAMES else "")
+    if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Argument) and error.ctx:
+        return f"{error.ctx.command_path} needs {error.param.make_metavar(error.ctx)}"
+    return ""
 
 
 def _is_model(name: str) -> bool:

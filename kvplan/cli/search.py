@@ -61,7 +61,7 @@ def fit(
     several = [name for name, value in question.items() if isinstance(value, str) and len(expand(name, value)) > 1]
     if several:
         raise SpecError("question", [(name, "one value at a time; fit answers one question") for name in several])
-    names = [name.strip() for name in devices.split(",")] if devices is not None else None
+    names = devices.split(",") if devices is not None else None
     if apart.wanted(apart_asked, every_layout):
         with _watched() as watch:
             split = api.disaggregate(

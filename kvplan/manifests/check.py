@@ -51,7 +51,10 @@ def check(
     env     variables that may be expanded besides those the files set themselves; never the caller's environment unasked
     strict  warnings, and verdicts too close to call, count as failures
     given   names of the question (device, context, batch, engine_version, ...): they win over what the files say
+
+    Raises SpecError for one of `models` without a text or an id.
     """
+    not_said(models, ())
     verdicts: list[Verdict] = []
     ask, version = remembered(ask), given.get("engine_version")
     for file in files:
@@ -145,6 +148,16 @@ def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = 
 def _is_quiet(one: Unresolved, unresolved: Sequence[Unresolved]) -> bool:
     """Whether nothing would speak of it, and it is more than what a script itself is called with (`$@`)."""
     return one not in unresolved and not one.why.startswith(("$@ ", "$* "))
+
+
+def not_said(models: Sequence[str], verdicts: Sequence[Verdict]) -> list[str]:
+    """Those of `TEXT=ID` whose text no file has as the name of its model. Raises SpecError for one without a text or an id."""
+    for text in models:
+        name, equals, target = text.rpartition("=")
+        if not target.strip() or (equals and not name.strip()):
+            raise SpecError("model", [("", f"{text[:60]!r}: write ID, or TEXT=ID")])
+    said = {one.found.model for one in verdicts if one.found}
+    return [text for text in models if "=" in text and text.rpartition("=")[0] not in said]
 
 
 def _override(model: str | None, models: Sequence[str]) -> str | None:

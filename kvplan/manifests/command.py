@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kvplan import engines
 from kvplan.engines.common.words import Finding, Given, Place, Word, words
 from kvplan.errors import SpecError
-from kvplan.manifests import cloud_run, docker_run, foreign, images
+from kvplan.manifests import cloud_run, docker_run, foreign, images, runpod
 from kvplan.manifests.budget import spend
 from kvplan.manifests.host import Limits
 from kvplan.manifests.programs import (
@@ -150,9 +150,12 @@ def container(
     depth: int = 0,
 ) -> list[Start]:
     """The engines of a container: `entry` takes the place of the image's entrypoint, `args` of its command, as the runtime does it."""
-    reference = _reference(image)
+    reference, decided = _reference(image), list[Finding]()
     known = images.find(reference)
     here = image.place if image and place.line <= image.place.line <= end_line else place
+    if entry is None and args is None and runpod.is_worker(reference):
+        args, decided = runpod.options(reference, env, gpus, here)
+        env = {name: word for name, word in env.items() if not runpod.own(name)}
     if entry is not None:
         run = [*entry, *(args or ())]
     else:
@@ -177,6 +180,7 @@ def container(
         found = _told(reference, known, entry is not None, run, env, place, end_line, gpus)
     tag = images.tagged(known or images.like(reference), here)
     found = [one if one.version or tag is None else one._replace(faults=(*one.faults, tag)) for one in found]
+    found = [one._replace(faults=(*one.faults, *decided)) for one in found] if decided else found
     return [one._replace(no_gpu=image.text) for one in found] if image and images.for_cpu(image.text) else found
 
 
@@ -230,7 +234,8 @@ def _told(
     engine = images.by_options(run[n:]) if not known else ""
     if engine and (not entered or not _is_shell(run)):
         return [Start(engine, (*_model(engine, run[:n]), *run[n:]), env, at, end_line, None, gpus, True)]
-    if other and not entered and n == 0 and (run or (not known and other.engine == "ollama")):
+    alone = other is not None and n == 1 and _model(other.engine, run[:1])  # the model alone, or before the options
+    if other and not entered and (n == 0 or alone) and (run or (not known and other.engine == "ollama")):
         return [Start(other.engine, tuple(run), env, at, end_line, other.version, gpus, True)]
     named = known or (other if not entered else None)
     if named is None:

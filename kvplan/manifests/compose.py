@@ -33,6 +33,10 @@ def read(document: Item, n: int, source: str, asked: Mapping[str, Word], beside:
     """The engines of the services. `asked` are variables that the caller gives for ${NAME}; those of `.env` come after them."""
     defaults = beside(".env")
     asked = {**dotenv(defaults or ""), **asked}
+    for name, model in document.get("models").items():  # docs.docker.com/ai/compose/models-and-compose
+        if model.get("model"):
+            start = Start("", (), {}, model.place, model.end_line, foreign="Docker Model Runner")
+            yield start, Site(f"models/{name}", n, span=model.span)
     files = {
         name: (item.get("content").text, item.get("content").body) for name, item in document.get("configs").items() if item.get("content")
     }

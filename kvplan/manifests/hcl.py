@@ -1,4 +1,4 @@
-"""Terraform: containers of Kubernetes and Docker resources, and the scripts that machines are started with; Nomad: tasks.
+"""Terraform: containers of Kubernetes, Docker and RunPod resources, texts of manifests, scripts of machines; Nomad: tasks.
 
 Blocks, attributes, strings, lists, maps and here-documents are read (developer.hashicorp.com/terraform/language/syntax); names of
 variables and locals with a plain value stand for it, all else is open. Nothing is evaluated.
@@ -7,12 +7,13 @@ variables and locals with a plain value stand for it, all else is open. Nothing 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from kvplan.engines.common.words import Place
 from kvplan.errors import SpecError
-from kvplan.manifests import accelerators, clouds
+from kvplan.manifests import accelerators, clouds, rented
 from kvplan.manifests.budget import spend
 from kvplan.manifests.command import Start, container, scripts
 from kvplan.manifests.found import NO_DEVICE, Site
@@ -30,6 +31,7 @@ _REFERENCE = re.compile(r"\$\{\s*((?:var|local)\.\w+)\s*\}")
 _PLACE = re.compile(r"\$\{[^{}]*\}")
 #: Kubernetes' names of what the provider spells with underscores.
 _NAMES = {"node_selector": "nodeSelector", "container": "containers", "value_from": "valueFrom", "init_container": "initContainers"}
+_YAML = re.compile(r"^(apiVersion|servingEngineSpec|modelArtifacts):", re.MULTILINE)
 _MACHINES = ("machine_type", "instance_type", "size", "shape")
 _TEXTS = ("metadata_startup_script", "startup_script", "startup-script", "user_data", "inline", "custom_data", "command")
 
@@ -39,8 +41,8 @@ def is_terraform(source: str) -> bool:
     return source.lower().endswith((".tf", ".tofu", ".nomad", ".hcl"))
 
 
-def read(text: str, source: str) -> Iterator[tuple[Start, Site]]:
-    """The engines that the file's resources start."""
+def read(text: str, source: str, manifests: Callable[[Item], Iterator[tuple[Start, Site]]]) -> Iterator[tuple[Start, Site]]:
+    """The engines that the file's resources start. `manifests` reads a text that is YAML: an object's, or a chart's values."""
     tree = _Reader(text, source).block(0)
     names = {f"var.{name}": body.get("default").text for name, body in _labelled(tree, "variable") if body.get("default").text}
     for locals_ in tree.get("locals"):
@@ -51,7 +53,7 @@ def read(text: str, source: str) -> Iterator[tuple[Start, Site]]:
     only = next(iter(found.values())) if len(found) == 1 else None  # what a cluster of this file runs on
     for kind in ("resource", "module"):
         for label, body in _labelled(tree, kind):
-            yield from _resource(body, label, source)
+            yield from _resource(body, label, source, manifests)
             for holder in _having(body, "container_definitions"):
                 tasks = holder.get("container_definitions")
                 for task in [*tasks, *(one for _, one in tasks.items())]:
@@ -99,7 +101,9 @@ def _labelled(tree: Item, kind: str) -> Iterator[tuple[str, Item]]:
         yield one.get("$").text, one
 
 
-def _resource(body: Item, label: str, source: str) -> Iterator[tuple[Start, Site]]:
+def _resource(
+    body: Item, label: str, source: str, manifests: Callable[[Item], Iterator[tuple[Start, Site]]]
+) -> Iterator[tuple[Start, Site]]:
     pods = list(_having(body, "containers"))
     for pod in pods:
         yield from read_pod(Pod(pod, label), [], 1, source)
@@ -108,9 +112,15 @@ def _resource(body: Item, label: str, source: str) -> Iterator[tuple[Start, Site
         image = body.get("image")
         for start in container(image.word, None, words or None, {}, source, body.place, body.end_line):
             yield start, Site(label, 1, why=NO_DEVICE, place=body.place, span=body.span)
+    if label.startswith("runpod_"):
+        named = {re.sub(r"_(\w)", lambda match: match[1].upper(), key): one for key, one in body.items()}
+        yield from rented.runpod(replace(body, value=named), 1, source)
     machine = next((body.get(key) for key in _MACHINES if body.get(key)), None)
     device, why = accelerators.instance(machine, "machine type") if machine else (None, NO_DEVICE)
     for text in _texts(body):
+        if _YAML.search(text.text):
+            yield from manifests(text)
+            continue
         script = read_script(text.text, source, base=text.body)
         for start in scripts(script, source):
             place = machine.place if machine else start.place
@@ -126,7 +136,10 @@ def _texts(item: Item) -> Iterator[Item]:
         else:
             yield from _texts(part)
     for part in item:
-        yield from _texts(part)
+        if isinstance(part.value, str) and part.style == "|":
+            yield part
+        else:
+            yield from _texts(part)
 
 
 def _filled(item: Item, names: dict[str, str]) -> Item:

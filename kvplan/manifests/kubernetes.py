@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from kvplan.manifests import pods
+from kvplan.manifests import pods, role_templates
 from kvplan.manifests.command import Start
 from kvplan.manifests.found import Site
 from kvplan.manifests.marked import NOTHING, Item, made
@@ -44,7 +44,7 @@ def read(document: Item, others: Sequence[Item], n: int, source: str) -> Iterato
             start = Start("", (), {}, spec.place, spec.end_line, in_container=True, foreign="NVIDIA NIM")
             yield start, Site(f"{kind}/{name}", n, span=spec.span)
     elif kind not in OTHERS:
-        for pod in _pods(document, f"{kind}/{name}"):
+        for pod in _pods(role_templates.filled(document), f"{kind}/{name}"):
             yield from pods.read(pod, others, n, source)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from kvplan.engines.common.words import START, Breaks, Given, Place, Word
 from kvplan.errors import SpecError
 from kvplan.files import scalar, yaml_problem
 
+_NAME = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
 MAX_NODES, MAX_DEPTH, MAX_DOCUMENTS = 100_000, 64, 500
 
 
@@ -53,8 +55,9 @@ class Item:
 
     @property
     def word(self) -> Word:
-        """A scalar as a word of a command."""
-        return Word(self.text, self.place)
+        """A scalar as a word of a command; a whole `$NAME` is open: envsubst's, or of a shell that is not read."""
+        named = _NAME.fullmatch(self.text)
+        return Word(self.text, self.place, (named[1],) if named else ())
 
     @property
     def span(self) -> tuple[int, int]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from kvplan.engines.common.words import Given, Word
+from kvplan.engines.common.words import Given, Place, Word
 
 WRAPPERS = frozenset({
     "exec", "nohup", "env", "sudo", "nice", "ionice", "numactl", "taskset", "timeout", "stdbuf", "setsid", "mpirun", "mpiexec", "srun",
     "uv", "uvx", "pipx", "poetry", "pixi", "conda", "micromamba", "nsys", "tini", "dumb-init", "command", "unbuffer", "gosu", "runuser",
     "trtllm-llmapi-launch", "catchsegv", "apptainer", "singularity", "enroot", "prime-run", "time", "--", "nvidia_entrypoint.sh", "chrt",
-    "flock", "systemd-run", "catatonit", "su-exec", "setpriv", "oc", "kubectl", "systemd-inhibit", "caffeinate", "builtin",
+    "flock", "systemd-run", "catatonit", "su-exec", "setpriv", "oc", "kubectl", "pty", "systemd-inhibit", "caffeinate", "builtin",
 })  # fmt: skip
 #: They take a command as one word, or as the words that follow their own.
 LAUNCHERS = frozenset({"ssh", "tmux", "screen", "su", "watch", "ray", "docker", "podman", "nerdctl", *WRAPPERS})
@@ -29,6 +29,7 @@ DOCKER_FLAGS = frozenset({
 })  # fmt: skip
 
 
+_SUBSTITUTES = re.compile(r"s([/|#,:@])(.+?)\1(.*?)\1([gi]*)")
 _SSH_TAKES = re.compile(r"-[BbcDEeFIiJLlmOopQRSWw]")
 _STOPS = re.compile(r"p?kill|killall|wait|fuser|.*(stop|kill|clean|teardown|shutdown).*", re.IGNORECASE)
 
@@ -69,6 +70,21 @@ def to_shell(run: Sequence[Word], body: Word) -> list[Word] | None:
         if word.text == "--entrypoint" and n + 1 < len(run) and base(run[n + 1].text) in SHELLS and name in CONTAINERS:
             return [*run, dash, body]
     return None
+
+
+def edited(run: Sequence[Word], files: Mapping[str, tuple[str, Place]]) -> Mapping[str, tuple[str, Place]]:
+    """Files that the script wrote and `sed -i s/OLD/NEW/` changes, where OLD is a plain text."""
+    names = [word.text.removeprefix("./") for word in run[1:]]
+    if not run or base(run[0].text) != "sed" or not any(name.startswith(("-i", "--in-place")) for name in names):
+        return {}
+    asked = [match for name in names if (match := _SUBSTITUTES.fullmatch(name)) and re.escape(match[2]).replace("\\-", "-") == match[2]]
+    changed = {name: files[name] for name in names if name in files}
+    for name, (text, place) in changed.items():
+        lines = text.split("\n")
+        for _, _, old, new, flags in ((one[0], *one.groups()) for one in asked):
+            lines = [line.replace(old, new, -1 if "g" in flags else 1) for line in lines]
+        changed[name] = "\n".join(lines), place
+    return changed
 
 
 def echoed(run: Sequence[Word]) -> str:
@@ -129,56 +145,6 @@ def kserve_words(after: Sequence[Word]) -> list[Word]:
             out += [word._replace(text=f"--model={value}")] if equals else [word._replace(text="--model")]
         elif key in _KSERVE_OWN:
             skip = not equals and key not in _KSERVE_FLAGS
-        else:
-            out.append(word)
-    return out
-
-
-#: Dynamo's own options without a value, and with one, that set nothing in the engine's memory.
-_DYNAMO_FLAGS = frozenset({
-    "is-prefill-worker", "is-decode-worker", "use-vllm-tokenizer", "use-sglang-tokenizer", "enable-local-indexer", "durable-kv-events",
-    "publish-events-and-metrics", "publish-metrics", "disable-request-abort", "multimodal-processor", "multimodal-encode-worker",
-    "multimodal-worker", "multimodal-decode-worker", "enable-multimodal", "route-to-encoder", "enable-rl", "use-nixl-connect", "headless",
-    "embedding-worker",
-})  # fmt: skip
-_DYNAMO_TAKES = frozenset({
-    "namespace", "endpoint", "discovery-backend", "request-plane", "event-plane", "store-kv", "migration-limit", "dyn-tool-call-parser",
-    "dyn-reasoning-parser", "custom-jinja-template", "dyn-endpoint-types", "endpoint-types", "dump-config-to", "modality",
-    "encode-endpoint", "allowed-local-media-path", "max-file-size-mb", "mm-prompt-template", "disaggregation-strategy", "next-endpoint",
-    "multimodal-embedding-cache-capacity-gb", "connector",
-})  # fmt: skip
-#: dynamo.trtllm's names of trtllm-serve's options (trtllm/backend_args.py).
-_TRTLLM = {
-    "tensor-parallel-size": "--tp_size", "pipeline-parallel-size": "--pp_size", "expert-parallel-size": "--ep_size",
-    "max-batch-size": "--max_batch_size", "max-num-tokens": "--max_num_tokens", "max-seq-len": "--max_seq_len",
-    "max-beam-width": "--max_beam_width", "gpus-per-node": "--gpus_per_node",
-    "free-gpu-memory-fraction": "--kv_cache_free_gpu_memory_fraction", "extra-engine-args": "--extra_llm_api_options",
-}  # fmt: skip
-_TRTLLM_OWN = frozenset({"served-model-name", "disaggregation-mode"})
-
-
-def dynamo_words(module: str, after: Sequence[Word]) -> list[Word]:
-    """The engine's own words of one of NVIDIA Dynamo's workers (`python -m dynamo.vllm`): ai-dynamo/dynamo components/src/dynamo,
-    */backend_args.py and common/configuration."""
-    trtllm = module == "dynamo.trtllm"
-    out: list[Word] = []
-    skip = many = False
-    for word in after:
-        name, equals, value = word.text.partition("=")
-        is_option = name.startswith("--")
-        key = name.removeprefix("--").replace("_", "-") if is_option else ""
-        if (skip or many) and not is_option:
-            skip = False
-            continue
-        skip = many = False
-        if key in _DYNAMO_FLAGS or key.removeprefix("no-") in _DYNAMO_FLAGS:
-            continue
-        if key in _DYNAMO_TAKES or (trtllm and key in _TRTLLM_OWN) or (module == "dynamo.vllm" and key == "disaggregation-mode"):
-            skip, many = not equals, key == "connector" and not equals
-        elif trtllm and key == "model-path":
-            out += [word._replace(text=value)] if equals else []
-        elif trtllm and key in _TRTLLM:
-            out.append(word._replace(text=f"{_TRTLLM[key]}={value}" if equals else _TRTLLM[key]))
         else:
             out.append(word)
     return out

@@ -209,7 +209,11 @@ class _Reader:
         last, place, end = name.rpartition(".")[2], self._place(call), self._base.line + (call.end_lineno or 1) - 1
         site = site._replace(span=(place.line, end))
         if last in ("Popen", "run", "call", "check_call", "check_output", "system", "execvp", "spawn") and call.args:
-            yield from ((start, site) for start in self._words(call.args[-1 if last == "execvp" else 0], scope, end))
+            try:
+                yield from ((start, site) for start in self._words(call.args[-1 if last == "execvp" else 0], scope, end))
+            except SpecError:  # `sgl.system("what it's for")` is no shell's text
+                if re.match(r"\.?(os|subprocess)\b", self._imported.get(name.split(".")[0], name)):
+                    raise
             return
         engine = self._engine(name)
         if not engine:
@@ -231,7 +235,7 @@ class _Reader:
         else:
             first = self._value(call.args[0], scope) if call.args else None
             model = next((given.pop(key) for key in MODELS if key in given), first)
-        if model is None and not given:
+        if model is None and not given.keys() - {"server_args"}:  # ServerArgs(...) is read where it is made
             return
         words = [word(model, place)] if model is not None else []
         files = {}
@@ -336,7 +340,7 @@ class _Reader:
             return getattr(holder, node.func.attr)() if type(holder) is str else holder if isinstance(holder, Open) else Open(name)
         if name in ("int", "float", "str", "bool") and values:
             return cast(name, values[0])
-        if name in ("json.dumps", "list") and values and not isinstance(values[0], Open):
+        if name in ("json.dumps", "list", "bentoml.models.HuggingFaceModel") and values and not isinstance(values[0], Open):
             return json.dumps(values[0], default=str)[:4096] if name == "json.dumps" else values[0]
         if (isinstance(node.func, ast.Attribute) and node.func.attr in ("join", "split", "rsplit") and values[:1] != []) or name.endswith(
             ".split"

@@ -21,13 +21,16 @@ from kvplan.manifests import (
     jobs,
     kserve,
     kubernetes,
+    launchd,
     mentions,
     nix,
     nixos,
+    pages,
     presets,
     python,
     ray,
     recipes,
+    rented,
     requested,
     scattered,
     scenario,
@@ -59,7 +62,8 @@ ASIDE = frozenset({"Secret", "Service", "Namespace", "ServiceAccount", "Ingress"
                    "PodMonitoring", "HorizontalPodAutoscaler", "Gateway", "HTTPRoute", "StorageClass", "PersistentVolume"})  # fmt: skip
 #: Kinds of documents that are told by their keys, and what reads them; the first that one is of.
 KINDS = (
-    (helm.is_values, helm.read), *clouds.KINDS, (services.is_truss, services.read_truss), (helm.is_chart, helm.read_other), *jobs.KINDS,
+    *rented.KINDS, (helm.is_values, helm.read), *clouds.KINDS, (services.is_truss, services.read_truss),
+    (helm.is_chart, helm.read_other), *jobs.KINDS,
 )  # fmt: skip
 _YAML_NAME = re.compile(r"\.(ya?ml|json)$", re.IGNORECASE)
 _YAML_START = re.compile(r"---(\s|$)|[A-Za-z_][\w./-]*\s*:(\s|$)|- |\{\s*\"")
@@ -159,13 +163,20 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
         yield from presets.read(text, source)
         return
     if hcl.is_terraform(source):
-        yield from hcl.read(text, source)
+        yield from hcl.read(text, source, lambda held: _block(pages.Block(held.text, True, held.body.line), source, env, beside))
         return
     if nix.is_nix(source):
         yield from nixos.read(text, source)
         return
     if python.is_python(source):
         yield from python.read(text, source, Place(), env)
+        return
+    if launchd.is_plist(source):
+        yield from launchd.read(text, source)
+        return
+    if pages.is_page(source):
+        for block in pages.blocks(text):
+            yield from _block(block, source, env, beside)
         return
     if _is_yaml(text, source) and not recipes.is_make(source):
         found, broken = _documents(text, source)
@@ -193,6 +204,22 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
         yield start, _in_job(start, site, job) if job else site
     for here in script.texts:
         yield from _here(here, source, env, beside, runs=any(start.words for start in runs))
+
+
+def _block(block: pages.Block, source: str, env: Mapping[str, Word], beside: ReadBeside) -> Iterator[tuple[Start, Site]]:
+    """The engines of one block of a page; one that can not be read and names an engine is said."""
+    base = Place(block.line)
+    try:
+        if block.is_yaml:
+            found = documents(block.text, source, base)
+            yield from [pair for n, document in enumerate(found, 1) for pair in _document(document, found, n, source, env, beside)]
+        else:
+            script = read_script(block.text, source, base=base, env=env)
+            yield from [(start, Site("", on=start.on)) for start in scripts(script, source)]
+    except SpecError as error:
+        if "it names" in mentions.why_empty(block.text)[0]:
+            why = f"the block of line {block.line} is not read: {error.faults[0][1]}"
+            yield Start("", (), {}, base, block.line, opaque=why), Site(source)
 
 
 def _in_job(start: Start, site: Site, job: requested.Job) -> Site:
@@ -301,7 +328,7 @@ def _document(
             for start, site in (kserve if kserve.is_kserve(one) else kubernetes).read(one, every, n, source):
                 if not (own and start.opaque):  # pods of the cluster that an application runs on
                     yield start, site
-    elif document.get("services") and compose.is_compose(document):
+    elif document.get("services") and not rented.is_akash(document) and compose.is_compose(document):
         yield from compose.read(document, n, source, env, beside)
     elif reader := next((reader for is_one, reader in KINDS if is_one(document)), None):
         yield from reader(document, n, source)

@@ -24,10 +24,10 @@ _PER_NODE = re.compile(r"(?:--gres(?:=|\s+)(?:\S*,)?gpu|--gpus-per-node(?:=|\s+)
 _SUM = re.compile(r"(?:--gpus(?:=|\s+)|-G\s+)([\w.-]+:)?(\d{1,4})(?![\w:])")
 _CONSTRAINT = re.compile(r"(?:--constraint(?:=|\s+)|(?<!\S)-C\s*)[\"'\[(]?([\w.&|,*-]+)")
 _NODES = re.compile(r"(?:--nodes(?:=|\s+)|-N\s*)(\d{1,4})\b")
-#: Names that a service gives to one size of memory. SkyPilot: sky/catalog; Modal: modal.com/docs/guide/gpu;
-#: Baseten: docs.baseten.co, "Instance type reference".
+#: Names that a service gives to one size of memory. SkyPilot: sky/catalog; Modal: modal.com/docs/guide/gpu; Beam:
+#: docs.beam.cloud, "GPU"; Baseten: docs.baseten.co, "Instance type reference".
 SKYPILOT = {"a100": "a100-40gb", "v100": "v100-16gb", "v100-32gb": "v100-32gb", "a100-80gb-sxm": "a100-80gb"}
-MODAL = {"a100": "a100-40gb", "a100-80": "a100-80gb", "h100!": "h100-80gb"}
+MODAL = {"a100": "a100-40gb", "a100-40": "a100-40gb", "a100-80": "a100-80gb", "h100!": "h100-80gb"}
 BASETEN = {"a100": "a100-80gb", "v100": "v100-16gb"}
 
 

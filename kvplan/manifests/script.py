@@ -17,7 +17,7 @@ from kvplan.manifests.conditions import Case, compared, fits, tested, truth
 from kvplan.manifests.functions import MOST_CALLS, MOST_WITHIN, Bodies, kept_aside
 from kvplan.manifests.held import Value
 from kvplan.manifests.lexer import UNCLOSED, Token, pieces_of, tokens
-from kvplan.manifests.programs import echoed, stops, to_shell
+from kvplan.manifests.programs import echoed, edited, stops, to_shell
 from kvplan.manifests.variables import Variables
 from kvplan.manifests.words import Command, Script, Sourced, Text
 
@@ -326,6 +326,7 @@ class _Reader:
             local[match[1]] = one_word(value_of(self.variables, words[n], match, self._source), words[n])
             n += 1
         run = [word for token in words[n:] for word in self.variables.expand(token.pieces, token.place)]
+        self._files |= edited(run, self._files)
         redirects = [t for t in parts if t.kind == "redirect"]
         piped, self._piped = self._piped, None
         told = bool(piped and run and self._told(run, piped))

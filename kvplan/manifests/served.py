@@ -48,6 +48,8 @@ def typed(name: str, table: Arguments) -> str | None:
         line = names.look_up(name)
     except KvplanError:
         return None
+    if line is not None and line.name == line.base and "/" in name and name.lower() == line.base != name and table.config != "modelfile":
+        return name if served(line.base, table) == line.base else None  # nobody's spelling is known: as it was typed
     if line is None or (line.name == line.base and table.config != "modelfile"):
         return None
     if table.config == "modelfile":

@@ -255,7 +255,8 @@ def _srt_words(engine: str, model: Item, options: Item) -> list[Word]:
     if engine == "tensorrt-llm":
         return [name, Word("--config", options.place), Word(CONFIG, options.place)]
     first = [Word("--model-path", model.place), name] if engine == "sglang" else [name]
-    return [*first, *requested.option_words(options, ("model-path", "model_path", "model"))]
+    off = [key for key, one in options.items() if one.value is False]  # left out (srtctl backends/sglang.py, vllm.py _config_to_cli_args)
+    return [*first, *requested.option_words(options, ("model-path", "model_path", "model", *off))]
 
 
 def _precision(item: Item) -> tuple[Finding, ...]:

@@ -9,8 +9,9 @@ from typing import NamedTuple
 from kvplan import engines
 from kvplan.engines.common.words import Place, Word
 from kvplan.manifests import foreign, images
+from kvplan.manifests.dynamo import dynamo_words
 from kvplan.manifests.lexer import split
-from kvplan.manifests.programs import CONTAINERS, PYTHON_TAKES, RUNS, SHELLS, WRAPPERS, base, dynamo_words
+from kvplan.manifests.programs import CONTAINERS, PYTHON_TAKES, RUNS, SHELLS, WRAPPERS, base
 from kvplan.manifests.script import MAX_WORDS
 
 #: `python -c "from vllm.scripts import main; main()" serve ...` is `vllm serve ...`.
@@ -196,8 +197,8 @@ def is_other(run: Sequence[Word]) -> bool:
     text = " ".join(w.text for w in run)
     return bool(
         re.search(
-            r"\bray (start|symmetric-run)\b|\bsleep\b|lmcache_server|multi-node-serving\.sh worker|\bnvidia-smi\b|pytest"
-            r"|^(\S*/)?(ba|da|z)?sh$",
+            r"\bray (start|symmetric-run)\b|\bsleep\b|lmcache_server|^mooncake_\w+|-m mooncake\.|multi-node-serving\.sh worker"
+            r"|\bnvidia-smi\b|pytest|^(\S*/)?(ba|da|z)?sh$",
             text,
         )
         or CLIENTS.search(text)

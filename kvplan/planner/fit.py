@@ -16,7 +16,7 @@ from kvplan.engines.common.checks import refusal, too_old
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Facts
 from kvplan.engines.common.settling import cache_formats, lowered, weight_formats
-from kvplan.errors import KvplanError
+from kvplan.errors import KvplanError, SpecError
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.layouts import asked_in, counts
 from kvplan.planner.plan import CLOSE, Plan
@@ -107,7 +107,11 @@ def fit(
     faults = [c.fault for c in rows if c.fault is not None]
     if faults and len(faults) == len(rows):
         raise faults[0]
-    return tuple(sorted(rows, key=lambda c: _rank(c, terms.rank_by)))
+    ranked = tuple(sorted(rows, key=lambda c: _rank(c, terms.rank_by)))
+    if terms.rank_by not in ("price", "memory") and ranked and ranked[0].plan and worth(ranked[0].pace, terms.rank_by) is None:
+        why = "of no device that carries it is that known: name devices with rates, with prices for a cost, and a model that decodes tokens"
+        raise SpecError("rank_by", [("", f"{terms.rank_by}: {why}; or rank by memory")])
+    return ranked
 
 
 def _rank(c: FitRow, by: str) -> tuple[bool, bool, bool, float, float, int, int, str]:

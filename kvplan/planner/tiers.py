@@ -89,7 +89,8 @@ def tiers(d: Deployment, prefix: int | None, links: dict[str, Link | None]) -> T
     plan = evaluate(d)
     found = plan.outcome.tiers
     if not found and plan.starts is not False:
-        raise SpecError("tiers", [("engine_option", f"no tier was asked for; {_how(plan)}")])
+        how = f"no tier was asked for; {_how(plan)}" if plan.cache.total_bytes else "the model keeps no cache that a tier could hold"
+        raise SpecError("tiers", [("engine_option", how)])
     tokens = prefix or plan.asked("context")
     notes, compute = [], None
     try:

@@ -132,7 +132,8 @@ def from_plan(plan: Planned) -> Geometry:
         block = capacity.block_tokens or 1
         found = base._replace(groups=(PageGroup("full", block),), pages=(capacity.tokens or 0) // block)
     if found.pages < 1:
-        raise UnsupportedError("simulate: the plan's pool holds no page; it would not start")
+        why = "the plan's pool holds no page; it would not start" if plan.cache.total_bytes else "the model keeps no cache to page"
+        raise UnsupportedError(f"simulate: {why}")
     return found
 
 

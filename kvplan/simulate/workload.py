@@ -124,6 +124,9 @@ WORKLOADS: dict[str, Shape] = {
 def named(name: str) -> Shape:
     """A packaged workload. Raises UnknownName."""
     if name not in WORKLOADS:
+        if "/" in name or "." in name:
+            message = f"{name[:60]!r} is none that is packaged; requests of a file are asked for by trace (--trace FILE)"
+            raise SpecError("workload", [("", message)])
         raise UnknownName("workload", name, list(WORKLOADS))
     return WORKLOADS[name]
 

@@ -92,4 +92,6 @@ def _bound(host: str, port: int) -> socket.socket:
         if found is not None:
             found.close()
         why = getattr(error, "strerror", None) or error
-        raise KvplanError(f"{host[:100]} port {port} can not be served on: {why}; name another with --port or --host") from None
+        raise KvplanError(
+            f"{host[:100] or repr(host)} port {port} can not be served on: {why}; name another with --port or --host"
+        ) from None

@@ -90,10 +90,10 @@ def test_the_wheel_works_away_from_the_checkout_and_holds_what_runs_the_sdist_wh
 
 
 #: Readers of formats that are one engine's own (Modelfiles and Ollama's units, presets of llama-server's router, KServe's and Helm's
-#: servers, Ray's LLM configs), and tables of the words by which deployers and images name engines.
+#: servers, Ray's LLM configs, RunPod's worker), and tables of the words by which deployers and images name engines.
 OF_ONE_ENGINE = {
-    "command", "helm", "images", "kserve", "mentions", "modelfile", "nixos", "presets", "python", "ray", "shaped", "services", "units",
-    "wrapped",
+    "command", "helm", "images", "kserve", "mentions", "modelfile", "nixos", "presets", "python", "ray", "runpod", "shaped", "services",
+    "units", "wrapped",
 }  # fmt: skip
 
 

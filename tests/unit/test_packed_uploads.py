@@ -76,3 +76,24 @@ def test_every_line_is_of_a_known_name_and_known_formats() -> None:
         assert evidence in packed.EVIDENCE
         assert all(canonical_weight(each.partition(": ")[0]) for each in parts.split("; "))
         assert find_model(name).quantization, name
+
+
+def test_what_a_hf_quant_config_packs() -> None:
+    """nvidia--MiniMax-M3-NVFP4_hf_quant_config.json of ai-dynamo/aiconfigurator (095f58a): the experts in NVFP4, the layers' other matrices
+    in MXFP8 (33/32)."""
+    experts, others = 57 * 128 * 3 * 6144 * 3072, 3 * 3 * 6144 * 12_288 + 57 * 3 * 6144 * 3072 + 60 * 6144 * 128 * (64 + 4 + 4 + 64)
+    ours = planned("nvidia/MiniMax-M3-NVFP4", engine="ideal", context=1024).model.weight_bytes
+    plain = 2 * (2 * 200_064 * 6144 + 57 * 6144 * (128 + 2 * 4 * 128) + 865_567_232)  # embeddings, routers, indexers, towers
+    assert abs(ours / (experts * 9 / 16 + others * 33 / 32 + plain) - 1) < 0.002
+
+
+def test_pruned_uploads_have_the_sizes_of_their_cards() -> None:
+    """80 of 160 experts make 246B; 154 of 256 in NVFP4 make 75 GB on disk, which their cards say; counted here by hand."""
+    each = 62 * (6144 * 128 * (2 * 96 + 2 * 8) + 80 * 3 * 6144 * 2560 + 80 * 6144) + 2 * 151_936 * 6144
+    coder = planned("cerebras/Qwen3-Coder-REAP-246B-A35B-FP8", engine="ideal", context=1024)
+    assert 0 <= coder.model.parameters - each < 2_000_000  # norms
+    assert coder.cache.bytes_per_token == 62 * 2 * 8 * 128 * 2
+    packed_elements = 62 * (3072 * 128 * (2 * 48 + 2 * 8) + 154 * 3 * 3072 * 1536)
+    small = planned("saricles/MiniMax-M2.5-REAP-139B-A10B-NVFP4-GB10", engine="ideal", context=1024).model.weight_bytes
+    assert abs(small / (packed_elements * 9 / 16 + 2 * 2 * 200_064 * 3072 + 2 * 62 * 154 * 3072) - 1) < 0.001
+    assert abs(small / (75 * GIB) - 1) < 0.01

@@ -180,10 +180,10 @@ class Arguments(NamedTuple):
     config         its configuration file: empty, `options` (YAML, long options as keys), `keys` (YAML with the rows' keys, named by
                    the option of @config) or `modelfile` (PARAMETER lines with the rows' keys)
     positional     how many words it takes besides its options; -1: any number
-    prefix         its variables begin with one of these; `quiet_variables` have no memory in them, `loud_variables` have, and are not
-                   modelled; others are not known, where there is a list of the quiet ones; `variable_times`: those that not every
-                   release reads, as (first release, last) -> names; `negated`: the beginning that becomes another where a variable
-                   turns a switch off
+    prefix         its variables begin with one of these; `quiet_variables` have no memory in them, nor have those whose name has
+                   `quiet_named` in it; `loud_variables` have, and are not modelled; others are not known, where there is a list of the
+                   quiet ones; `variable_times`: those that not every release reads, as (first release, last) -> names; `negated`: the
+                   beginning that becomes another where a variable turns a switch off
     always         what every command means (names as in Answer)
     image          repository, tag of a release, tag of the newest: what `emit` writes; `repositories`: what `check` knows
     entrypoint     words of `program` that the image's entrypoint already is
@@ -223,6 +223,7 @@ class Arguments(NamedTuple):
     variable_times: Mapping[tuple[str, str], tuple[str, ...]] = {}
     negated: tuple[str, str] = ("", "")
     quiet_variables: tuple[str, ...] = ()
+    quiet_named: str = "(?!)"
     loud_variables: tuple[str, ...] = ()
     quiet_keys: frozenset[str] = frozenset()
     always: Mapping[str, Any] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from kvplan.engines.common.arguments import Argument, Arguments, by_variable, has, lacks
@@ -103,7 +104,8 @@ def _variable(engine: Arguments, table: Mapping[str, Argument], name: str, place
         yield Finding("not-modelled-either", "warning", f"{name} changes memory in a way that is not modelled", place)
         return
     positive = name.replace(engine.negated[1], engine.negated[0], 1) if engine.negated[1] else name
-    if name.startswith(engine.prefix) and not {name, positive} & {*engine.quiet_variables}:
+    quiet = {name, positive} & {*engine.quiet_variables} or re.search(engine.quiet_named, name)
+    if name.startswith(engine.prefix) and not quiet:
         near = difflib.get_close_matches(name, [*table, *engine.loud_variables], n=1, cutoff=SURE)
         hint = f"; did you mean {near[0]}?" if near else ""
         message = f"{name} is not a variable of {engine.name} that we know; it may change memory{hint}"

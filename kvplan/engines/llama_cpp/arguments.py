@@ -82,7 +82,7 @@ EVERY_LAYER = 10_000  # more layers than any model has
 def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     """The question: what several options say together."""
     question, findings = names(given), list[Finding]()
-    model = given.get("@path") or given.get("@hub") or given.get("@elsewhere")
+    model = given.get("@path") or _of_hub(given) or given.get("@elsewhere")
     if (one := question.get("max_model_len")) and one.value == 0:
         del question["max_model_len"]  # the model's own length, which --fit leaves as it is
         question["engine_option.fit_ctx"] = moved(one, LONGEST)
@@ -126,6 +126,12 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     if model is None and (one := given.get("@router")):
         findings.append(warn("router", f"{one.spelled}: the server loads models when they are asked for; name one with --model", one.place))
     return Answer(question, model, tuple(findings), adapters=_adapters(given.get("@adapters")))
+
+
+def _of_hub(given: Mapping[str, Given]) -> Given | None:
+    """A repository, or the file of it that --hf-file names (common/arg.cpp: it takes the place of the type behind `:`)."""
+    hub, file = given.get("@hub"), given.get("@hub_file")
+    return moved(hub, f"{str(hub.value).partition(':')[0]}/resolve/main/{file.value}") if hub and file and file.value else hub
 
 
 def _adapters(one: Given | None) -> Adapters | None:

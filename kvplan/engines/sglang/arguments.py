@@ -29,7 +29,7 @@ from kvplan.engines.common.stored import PACKED_ONLY
 from kvplan.engines.common.words import Finding, Given, refuse, warn
 from kvplan.engines.sglang.choices import CHOICES
 from kvplan.engines.sglang.exclusions import EXCLUSIONS
-from kvplan.engines.sglang.unmodelled import EITHER, IRRELEVANT, LESS, MORE, VARIABLES
+from kvplan.engines.sglang.unmodelled import EITHER, IRRELEVANT, LESS, MORE, QUIET_NAMED, VARIABLES
 
 RELEASES = (
     "0.4.3", "0.4.6", "0.4.7", "0.4.8", "0.4.9", "0.5.0", "0.5.2", "0.5.3", "0.5.4", "0.5.5", "0.5.7", "0.5.9", "0.5.10", "0.5.13",
@@ -362,6 +362,7 @@ ARGUMENTS = Arguments(
     abbreviations=True,
     config="options",
     prefix=("SGLANG_", "SGL_"),
+    quiet_named=QUIET_NAMED,
     loud_variables=(*LOUD, *(f"SGLANG_{name}" for name in VARIABLES.split())),
     image=("lmsysorg/sglang", "v{}", "latest"),
     length_bound=True,

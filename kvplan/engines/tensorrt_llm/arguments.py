@@ -226,6 +226,7 @@ ARGUMENTS = Arguments(
     others=frozenset({"disaggregated", "disaggregated_mpi_worker", "mm_embedding_serve", "visual_gen"}),
     config="keys",
     prefix=("TLLM_", "TRTLLM_"),
+    quiet_named=r"_(LOG|LOG_LEVEL|DISABLE_GC|ENABLE_PDL)$",  # what is logged, Python's collector, how kernels are launched
     loud_variables=(*LOUD, "TLLM_OVERRIDE_LAYER_NUM"),
     image=("nvcr.io/nvidia/tensorrt-llm/release", "{}", "latest"),
     repositories=(Repository(r"(^|/)tensorrt-llm/(release|devel)$"),),

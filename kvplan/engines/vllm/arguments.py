@@ -43,6 +43,14 @@ from kvplan.engines.vllm.variables import EITHER as EITHER_VARIABLES
 from kvplan.engines.vllm.variables import QUIET, TIMES
 from kvplan.errors import UnsupportedError
 
+#: Tags of RunPod's worker -> what the Dockerfile of that tag installs (runpod-workers/worker-vllm).
+RUNPOD = {
+    "v2.2.": "0.8.2", "v2.3.": "0.8.3", "v2.4.": "0.8.4", "v2.5.": "0.8.4", "v2.6.": "0.9.0.1", "v2.8.": "0.10.0", "v2.9.5": "0.11.0",
+    "v2.9.6": "0.11.0", "v2.9.": "0.10.0", "v2.10.": "0.11.0", "v2.11.": "0.11.0", "v2.12.": "0.15.0", "v2.13.0": "0.15.0",
+    "v2.13.": "0.15.1", "v2.14.": "0.16.0", "v2.15.": "0.16.0", "v2.16.": "0.17.1", "v2.17.": "0.18.1", "v2.18.": "0.19.1",
+    "v2.19.": "0.20.2", "v2.20.": "0.20.2", "v2.21.": "0.21.0", "v2.22.4": "0.20.2", "v2.22.5": "0.20.2", "v2.22.": "0.22.1",
+    "v2.23.": "0.23.0", "v2.24.": "0.23.0", "v2.25.": "0.23.0",
+}  # fmt: skip
 #: NVIDIA's own images: docs.nvidia.com/deeplearning/frameworks/vllm-release-notes, "Contents of the vLLM container" of each.
 NGC = {"25.10": "0.10.2", "26.01": "0.11.1", "26.03": "0.17.1", "26.05": "0.20.1", "26.10": "0.31.0"}
 
@@ -97,6 +105,8 @@ ROWS = (
     row("--spec-method", "@spec_method", since="0.22.0"),
     row("--spec-model", "@spec_model", since="0.22.0"),
     row("--spec-tokens", "@spec_tokens", "int", since="0.22.0"),
+    row("--speculative-model", "@spec_model", until="0.8.2"),
+    row("--num-speculative-tokens", "@spec_tokens", "int", until="0.8.2"),
     row("--enable-lora", "@lora", takes="switch"),
     row("--max-lora-rank", "@lora_rank", "int"),
     row("--max-loras", "@loras", "int"),
@@ -390,6 +400,7 @@ ARGUMENTS = Arguments(
         Repository(r"(^|/)vllm-openai$", ("vllm", "serve"), tag=MIRRORED),
         Repository(r"(^|/)(vllm-cuda-rhel9|vllm-rocm-rhel9)$", ("vllm", "serve"), tag=""),
         Repository(r"(^|/)nvidia/vllm$", tag="", holds=NGC),
+        Repository(r"(^|/)runpod(-workers)?/worker-(v1-)?vllm$", ("vllm", "serve"), tag="", holds=RUNPOD),
         Repository(r"(^|/)rocm/(vllm|vllm-dev)[^/]*$|(^|/)llm-d(-(cuda|dev|xpu|cpu|hpu|rocm|aws|gke)(-[a-z0-9]+)*)?$", tag=""),
         Repository(r"(^|/)(q9t5s3a7|vllm)/vllm-cpu[^/]*$", ("vllm", "serve")),  # docker/Dockerfile.cpu
         Repository(r"(^|/)vllm-cpu[^/]*$", ("vllm", "serve"), tag=MIRRORED),

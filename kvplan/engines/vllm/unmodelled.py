@@ -1,6 +1,7 @@
 """vLLM options without memory in them, and those whose effect is not modelled: (first release, last release) -> names.
 
-From engine/arg_utils.py of the releases named in arguments.py and the server's cli_args.py of 0.32. Marks: see `block`.
+From engine/arg_utils.py of the releases named in arguments.py and of 0.6.2, 0.7.3, 0.8.2 and 0.8.3; the server's cli_args.py of 0.32.
+Marks: see `block`.
 """
 
 IRRELEVANT: dict[tuple[str, str], str] = {
@@ -22,6 +23,12 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         sse-keep-alive-interval ssl-ca-certs ssl-cert-reqs ssl-certfile ssl-ciphers ssl-keyfile tokenizer tokenizer-mode
         tokenizer-revision tokens-only? tool-call-parser tool-parser-plugin tool-server tool-strict-level
         trust-request-chat-template? trust-request-mm-kwargs? uds use-gpu-for-pooling-score! use-tqdm-on-load? uvicorn-log-level
+    """,
+    ("", "0.6.2"): "quantization-param-path worker-use-ray!",
+    ("", "0.8.2"): """
+        disable-logprobs-during-spec-decoding ngram-prompt-lookup-max# ngram-prompt-lookup-min# spec-decoding-acceptance-method
+        speculative-disable-by-batch-size# speculative-disable-mqa-scorer! typical-acceptance-sampler-posterior-alpha~
+        typical-acceptance-sampler-posterior-threshold~
     """,
     ("", "0.9.2"): """
         enable-reasoning? expand-tools-even-if-tool-choice-none? long-lora-scaling-factors max-prompt-adapter-token max-prompt-adapters
@@ -90,6 +97,8 @@ IRRELEVANT: dict[tuple[str, str], str] = {
 
 EITHER: dict[tuple[str, str], str] = {
     ("", ""): "additional-config{ scheduler-cls worker-cls",
+    ("", "0.6.2"): "max-context-len-to-capture#",
+    ("", "0.8.2"): "speculative-draft-tensor-parallel-size# speculative-max-model-len# speculative-model-quantization",
     ("", "0.10.2"): "max-seq-len-to-capture#",
     ("", "0.11.1"): "lora-extra-vocab-size#",
     ("0.9.2", "0.27.0"): "override-attention-dtype",

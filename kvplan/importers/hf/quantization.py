@@ -57,6 +57,9 @@ def read_quantization(f: Fields, lowered: Callable[[], Lowered]) -> tuple[dict[s
     return made, notes
 
 
+_OTHER_EXPERT = re.compile(r"\bexperts\.[1-9]\d*\.")  # of a stack of experts the first stands for all
+
+
 def _block(f: Fields) -> dict[str, Any] | None:
     for data in (f.data, *(f.data[key] for key in ("text_config", "llm_config", "language_config") if isinstance(f.data.get(key), dict))):
         for key in ("quantization_config", "compression_config"):
@@ -96,7 +99,7 @@ def _formats(q: Fields, f: Fields, lowered: Callable[[], Lowered], notes: list[s
     model = lowered()
     found = assign(model, made, whole)
     usual = by_role(model, found)
-    silent = [p for p in sorted(made.left.silent | made.groups.silent) if place(p) in MATRICES]
+    silent = [p for p in sorted(made.left.silent | made.groups.silent) if place(p) in MATRICES and not _OTHER_EXPERT.search(p)]
     if silent:
         notes.append(f"{len(silent)} patterns of the quantisation meet no tensor here, {silent[0][:60]!r} among them")
     rows = deviations(model, found, usual)

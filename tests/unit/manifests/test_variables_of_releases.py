@@ -43,6 +43,8 @@ def test_a_variable_that_the_release_no_longer_reads_sets_nothing_and_says_so() 
         ("GGML_CUDA_GRAPH_OPT=1 llama-server -m x.gguf", "not-modelled-either"),
         ("TLLM_OVERRIDE_LAYER_NUM=2 trtllm-serve Qwen/Qwen3-8B", "not-modelled-either"),
         ("SGLANG_MAMBA_SSM_DTYPES=bfloat16 sglang serve --model-path Qwen/Qwen3-8B", "unknown-variable"),
+        ("SGLANG_USE_AITER_AG=1 sglang serve --model-path Qwen/Qwen3-8B", "unknown-variable"),
+        ("SGLANG_SHARED_EXPERT_TP1=1 sglang serve --model-path Qwen/Qwen3-8B", "not-modelled-either"),
         ("TM_CACHE=3 lmdeploy serve api_server Qwen/Qwen3-8B", "unknown-variable"),
     ],
 )
@@ -53,6 +55,19 @@ def test_a_variable_of_the_engine_is_never_dropped_in_silence(line: str, rule: s
 @pytest.mark.parametrize("name", ["LLAMA_ARG_NO_MMAP", "LLAMA_ARG_TOP_K", "GGML_CUDA_NO_PINNED"])
 def test_one_without_memory_in_it_is_none_to_speak_of(name: str) -> None:
     assert not rules(one(f"{name}=1 llama-server -m x.gguf"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "SGLANG_DG_CACHE_DIR=/c SGLANG_DISAGGREGATION_BOOTSTRAP_TIMEOUT=9 SGLANG_DISABLE_TP_MEMORY_INBALANCE_CHECK=1 "
+        "SGLANG_DISAGGREGATION_HEARTBEAT_MAX_FAILURE=9 sglang serve --model-path Qwen/Qwen3-8B",
+        "TLLM_LOG_LEVEL=INFO TRTLLM_ENABLE_PDL=1 TRTLLM_SERVER_DISABLE_GC=1 trtllm-serve Qwen/Qwen3-8B",
+    ],
+)
+def test_names_that_say_what_else_they_are_about(line: str) -> None:
+    """sglang 0.5.23 srt/environ.py; the recipes of NVIDIA/srt-slurm set all of these."""
+    assert not rules(one(line))
 
 
 def test_a_negated_variable_of_llama_server_turns_its_switch_off() -> None:
