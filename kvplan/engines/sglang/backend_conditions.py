@@ -119,9 +119,9 @@ def not_latent(settled: Settled) -> Values:
 
 
 def _cutedsl(settled: Settled) -> bool:
-    """CuteDSL's kernels, by their old name from 0.5.19 on, too."""
+    """CuteDSL's kernels, by the name of TokenSpeed's from 0.5.23 on, too (arg_groups/serving_hook.py)."""
     said = named_backends(settled.question)
-    alias = release(settings_of(settled).release) >= (0, 5, 19) and _TOKENSPEED in (said.both, said.decode)
+    alias = release(settings_of(settled).release) >= (0, 5, 23) and _TOKENSPEED in (said.both, said.decode)
     return alias or _CUTEDSL in said
 
 
@@ -235,8 +235,8 @@ def not_triton(settled: Settled) -> Values:
 def unbuffered_mha(settled: Settled) -> Values:
     """States that a prefix cache keeps without extra buffers want pages of one token, which this backend does not have."""
     d, rules, traits = settled.question, settings_of(settled).rules, read_traits(settled.model)
-    unbuffered = traits.states and keeps_prefixes(d, rules, traits) and with_buffers(d, rules, traits, d.block_size or 1) == "no_buffer"
-    return {} if unbuffered and _known(settled) == TRTLLM_MHA else None
+    strategy = with_buffers(d, rules, traits, settings_of(settled).states_page)
+    return {} if traits.states and keeps_prefixes(d, rules, traits) and strategy == "no_buffer" and _known(settled) == TRTLLM_MHA else None
 
 
 def scored(settled: Settled) -> Values:

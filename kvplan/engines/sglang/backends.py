@@ -111,6 +111,15 @@ def forced_page(d: Deployment, rules: SglangRules, traits: Traits) -> int | None
     return 64 if _lets_pages(d, rules) else 1
 
 
+def states_page(d: Deployment, rules: SglangRules, traits: Traits, page: int) -> int:
+    """Tokens of a page when states are looked at: as asked, or as the model's class has it; other backends change it only later."""
+    if traits.pooled_index is not None or traits.compressed:
+        return page
+    drafts = read_speculative(d.speculative) is not None and (d.model.architecture or "").startswith("NemotronH")
+    own = 64 if drafts and picked(d, rules, traits) == TRTLLM_MHA else 1  # model_overrides/nemotron_h.py
+    return forced_page(d, rules, traits) or d.block_size or own
+
+
 def without_branches(asked: Deployment, d: Deployment, rules: SglangRules, traits: Traits) -> Deployment:
     """Blackwell's default for K and V wants to know how drafts branch: where the release picks that itself, FlashInfer is taken."""
     spec, picks = read_speculative(asked.speculative), picked(d, rules, traits)

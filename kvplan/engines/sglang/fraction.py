@@ -10,6 +10,7 @@ from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options, Speculation
 from kvplan.engines.sglang import memory
 from kvplan.engines.sglang.backends import named_backends
+from kvplan.engines.sglang.classes import PIECES
 from kvplan.engines.sglang.layout import SglangLayout
 from kvplan.engines.sglang.rules import SglangRules
 from kvplan.engines.sglang.traits import Traits
@@ -75,7 +76,9 @@ def graphs_prefill(d: Deployment, rules: SglangRules, shape: SglangLayout, trait
     options, named = Options(d), d.model.architecture or ""
     if rules.prefill_graphs is None or (d.enforce_eager and not rules.eager_pieces) or options.flag("disable_prefill_cuda_graph"):
         return False
-    pieces = "classes" in rules.prefill_graphs  # 0.5.10 to 0.5.14
+    pieced = named in rules.pieced and d.multimodal != "off"
+    kept = (PIECES - {"towers"} | {"contexts"}) if pieced else rules.prefill_graphs
+    pieces = "classes" in kept  # 0.5.10 to 0.5.14
     if pieces and options.flag("enforce_piecewise_cuda_graph"):
         return True
     a2a, role = options.text("moe_a2a_backend") or "none", options.text("disaggregation_mode")
@@ -100,8 +103,9 @@ def graphs_prefill(d: Deployment, rules: SglangRules, shape: SglangLayout, trait
         "dense latent": traits.latent and traits.pooled_index is None,
         "compressed": traits.compressed,
         "kda": traits.kda,
+        "symmetric": options.flag("enable_symm_mem"),
     }
-    return named not in rules.ungraphed and not any(reasons[name] for name in rules.prefill_graphs)
+    return named not in rules.ungraphed and not any(reasons[name] for name in kept)
 
 
 def default_fraction(
@@ -117,6 +121,8 @@ def default_fraction(
         step = (d.max_num_seqs or graph_bs) * (options.count("speculative_num_draft_tokens") or (spec.tokens + 1 if spec else 1))
     if graphs_prefill(d, rules, shape, traits, spec):
         largest = options.count("cuda_graph_max_bs_prefill") or min(chunk, options.count("max_total_tokens") or chunk)
+        if rules.graphed_context and (asked := d.max_model_len or d.context):
+            largest = min(largest, asked)
         sizes = 0 if whole else memory.prefill_graph_sizes(largest)
     groups = int(rules.lone_groups and options.flag("enable_dp_attention")) if shape.attention_dp == 1 else shape.attention_dp
     decodes = (rules.eager_graphs or not d.enforce_eager) and not options.flag("disable_decode_cuda_graph")

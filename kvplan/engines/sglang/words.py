@@ -73,7 +73,7 @@ WORDS: tuple[Stop, ...] = (
     ),
     Stop(
         "cache format", "tokenspeed_mla backend requires kv-cache-dtype=fp8_e4m3", "it reads no other rows",
-        (Move("kv_dtype", "fp8_e4m3"), _ANY_BACKEND), "server_args.py; arg_groups/overrides.py", since="0.5.11", before="0.5.19",
+        (Move("kv_dtype", "fp8_e4m3"), _ANY_BACKEND), "server_args.py; arg_groups/overrides.py", since="0.5.11", before="0.5.23",
         when=backend.tokenspeed_format,
     ),
     Stop(
@@ -213,6 +213,11 @@ WORDS: tuple[Stop, ...] = (
         "server_args.py _handle_page_major_kv_layout", since="0.5.15", before="0.5.19", when=when.strided, numbers="not {backend}",
     ),
     Stop(
+        "pages of all layers", "--enable-page-major-kv-layout: the resolved attention backends ... are not in the allowed set",
+        "not every kernel reads a layer's rows in a buffer of all", (_ANY_BACKEND, Move("option:enable_unified_memory", "false")),
+        "arg_groups/kv_cache_hook.py handle_page_major_kv_layout", since="0.5.19", when=when.strided, numbers="not {backend}",
+    ),
+    Stop(
         "replayed states", "--enable-linear-replayssm requires --mamba-radix-cache-strategy no_buffer",
         "states that are kept in extra buffers are not replayed",
         (Move("option:mamba_radix_cache_strategy", "no_buffer"), Move("option:enable_linear_replayssm", "false")),
@@ -225,7 +230,7 @@ WORDS: tuple[Stop, ...] = (
     ),
     Stop(
         "requests of attention groups", "max_running_request is zero", "each attention group has its share of the requests, and it is none",
-        (Move("max_num_seqs", "as many as there are groups, or more"),), "managers/tp_worker.py", before="0.5.19", when=when.no_requests,
+        (Move("max_num_seqs", "as many as there are groups, or more"),), "managers/tp_worker.py", before="0.5.23", when=when.no_requests,
     ),
     Stop(
         "multi-item scoring", "Multi-item scoring requires flashinfer attention backend for custom attention mask support.",
