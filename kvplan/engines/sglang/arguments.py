@@ -122,6 +122,7 @@ ROWS = (
     row("--cpu-offload-gb", "option:cpu_offload_gb", "float", effect="less"),
     row("--enable-layernorm-sp", "option:enable_layernorm_sp", takes="flag", since="0.5.19"),
     row("--moe-runner-backend", "option:moe_runner_backend", since="0.5.2", effect="either"),
+    row("--kv-canary", "option:kv_canary", since="0.5.13", effect="either"),
     row("--linear-attn-backend", "option:linear_attn_backend", since="0.5.10"),
     row("--linear-attn-decode-backend", "option:linear_attn_decode_backend", since="0.5.10"),
     row("--enable-unified-memory", "option:enable_unified_memory", takes="flag", since="0.5.15", effect="either"),

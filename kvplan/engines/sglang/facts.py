@@ -72,6 +72,7 @@ OPTIONS: dict[str, str] = {
     "hicache_size": "GB of that tier on each rank, instead",
     "experts_shared_outer_loras": "factors outside of experts are shared by all of them",
     "lora_target_modules": "modules that adapters change, joined by commas; all linear ones by default",
+    "kv_canary": "checks of the pool's rows: none, log or raise",
     "linear_attn_backend": "kernels of recurrent layers",
     "linear_attn_decode_backend": "... of decoding alone",
     "mamba_track_interval": "tokens after which a decoding request's state is kept for prefixes",

@@ -108,7 +108,7 @@ def read_stage(
     if draft.own and rules.block_drafts == "shared":
         layers_of_both = cells.n_full + (len(draft.known) or draft.layers)
         charged = cells if split.windows or not cells.n_full else cells._replace(full=cdiv(cells.full * layers_of_both, cells.n_full))
-    elif not rules.draft_in_cell:
+    elif not rules.draft_in_cell or (split.windows and not rules.window_drafts):
         charged, drafted = cells, drafted if draft.known else 0
     cells = charged._replace(full_held=cells.full_held, ring=beside.request, spare_rings=beside.spare, beside=cells.beside + beside.slot)
     return SglangStage(layers=layers, cells=cells, compressed=None, cross=any(x.cross for x in held), drafted=drafted)

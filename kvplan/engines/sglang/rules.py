@@ -137,6 +137,7 @@ class SglangRules(NamedTuple):
     own_numbers      ... whose window pool numbers its pages by itself
     request_caps     the window pool may be sized from max_running_requests
     draft_in_cell    the draft's KV is part of the bytes per token: of no draft; of one that has a path; of one that the config counts, too
+    window_drafts    drafts beside a window pool are charged, too
     scaled_drafts    a token of a plain model is charged for a draft's layers by a float
     block_drafts     DFlash's and DSpark's layers are charged as the target's, none of them beside a window pool; as their own rows over
                      all of tp; as those of a rank
@@ -234,6 +235,7 @@ class SglangRules(NamedTuple):
     own_numbers: bool = True
     request_caps: bool = False
     draft_in_cell: Literal["", "by_path", "counted"] = ""
+    window_drafts: bool = False
     scaled_drafts: bool = True
     block_drafts: Literal["shared", "ranks", "own"] = "shared"
     tree: tuple[int, int] = (5, 64)
@@ -358,7 +360,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "no_radix": WHISPER,
         },
     ),
-    ("0.5.15", {"split": _SPLIT_0515, "v4_states": "requests", "one_buffer": "counted"}),
+    ("0.5.15", {"split": _SPLIT_0515, "window_drafts": True, "v4_states": "requests", "one_buffer": "counted"}),
     ("0.5.16", {"split": _SPLIT_0516, "fp4_workspace": True, "extra_buffer": _EXTRA_0516, "window_checked": "ratio"}),
     (
         "0.5.17",

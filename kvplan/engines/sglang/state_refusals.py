@@ -34,12 +34,14 @@ def _drafted(settled: Settled) -> int:
 
 
 def buffers_not_supported(settled: Settled) -> Values:
-    """Extra buffers asked for a model without them: up to 0.5.13 whether prefixes are kept or not."""
+    """Extra buffers asked for a model without them, or since 0.5.14 of other kernels than Triton's: to 0.5.13 with or without prefixes."""
     s, name = settings_of(settled), settled.question.model.architecture or ""
     if not s.rules.extra_buffer:
         return {"architecture": name} if _told(settled, "extra_buffer") and name in UNBUFFERED else None
     told = _told(settled, "extra_buffer") or _told(settled, "extra_buffer_lazy")
-    return {"architecture": name} if told and name and name not in s.rules.extra_buffer and _shares(settled) else None
+    kernels = Options(settled.question).text("linear_attn_backend") in (None, "triton")
+    lacks = bool(name) and (name not in s.rules.extra_buffer or not kernels)
+    return {"architecture": name} if told and lacks and _shares(settled) else None
 
 
 def buffers_without_prefixes(settled: Settled) -> Values:

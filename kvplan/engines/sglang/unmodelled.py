@@ -209,7 +209,7 @@ EITHER: dict[tuple[str, str], str] = {
     ("0.5.11", ""): "hisparse-config speculative-adaptive! speculative-dflash-block-size# enforce-shared-experts-fusion!",
     ("0.5.12", ""): "enable-return-indexer-topk!",
     ("0.5.13", "0.5.19"): "enable-dsa-prefill-context-parallel!",
-    ("0.5.13", ""): "radix-cache-backend kv-canary",
+    ("0.5.13", ""): "radix-cache-backend",
     ("0.5.14", ""): """
         disaggregation-decode-extra-slots cuda-graph-bs-prefill* cuda-graph-config enable-prefill-cp! enable-int8-mamba-checkpoint!
         int8-mamba-ckpt-size#

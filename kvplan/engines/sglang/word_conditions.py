@@ -199,6 +199,14 @@ def unbalanced_groups(settled: Settled) -> Values:
     return {"dp": dp} if options.text("disaggregation_mode") == "decode" and dp > 1 and not told else None
 
 
+def unchecked_pool(settled: Settled) -> Values:
+    """--kv-canary of a pool that it does not know: of latent rows, or beside states."""
+    traits = read_traits(settled.model)
+    latent = "DSATokenToKVPool" if traits.pooled_index is not None else "MLATokenToKVPool"
+    pool = "HybridLinearKVPool" if traits.states else latent if traits.latent and not traits.compressed else ""
+    return {"pool": pool} if pool and Options(settled.question).text("kv_canary") in ("log", "raise") else None
+
+
 def no_requests(settled: Settled) -> Values:
     dp, running = settings_of(settled).layout.attention_dp, settled.question.max_num_seqs
     return {"dp": dp, "running": running} if running and running < dp else None

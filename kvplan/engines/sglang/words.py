@@ -202,6 +202,11 @@ WORDS: tuple[Stop, ...] = (
         when=backend.latent_drafts,
     ),
     Stop(
+        "checks of rows", "kv-canary: no attacher registered for pool class {pool:w}",
+        "only pools of K and V and DeepSeek-V4's can be checked", (Move("option:kv_canary", "none"),),
+        "kv_canary/pool_patcher/api.py", since="0.5.13", when=when.unchecked_pool,
+    ),
+    Stop(
         "one pool", "--enable-unified-memory only supports hybrid Mamba and hybrid sliding-window-attention models",
         "there is one kind of cache alone", (Move("option:enable_unified_memory", "false"),), "mem_cache/kv_cache_configurator.py",
         since="0.5.15", when=when.one_pool, numbers="not {architecture}",
