@@ -74,6 +74,7 @@ ROWS = (
     row("--disable-decode-cuda-graph", "option:disable_decode_cuda_graph", takes="flag", since="0.5.14", effect="less"),
     row("--cuda-graph-max-bs-prefill", "option:cuda_graph_max_bs_prefill", "int", since="0.5.14", effect="either"),
     row("--piecewise-cuda-graph-max-tokens", "option:cuda_graph_max_bs_prefill", "int", since="0.5.4", until="0.5.19", effect="either"),
+    row("--enable-breakable-cuda-graph", "option:enable_breakable_cuda_graph", takes="flag", since="0.5.11", until="0.5.19"),
     row("--enforce-piecewise-cuda-graph", "option:enforce_piecewise_cuda_graph", takes="flag", since="0.5.10", until="0.5.19"),
     row("--enable-page-major-kv-layout", "option:enable_page_major_kv_layout", takes="flag", since="0.5.15", effect="either"),
     row("--enable-deepseek-v4-fp4-indexer", "option:enable_deepseek_v4_fp4_indexer", takes="flag", since="0.5.13", effect="either"),
@@ -210,6 +211,8 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     elif decode and decode.value == "disabled":
         question["engine_option.disable_decode_cuda_graph"] = moved(decode, True)
         findings.append(warn("not-modelled-less", f"{decode.spelled}: graphs for prefill alone are not modelled", decode.place))
+    if prefill and prefill.value != "disabled":
+        question["engine_option.enforce_piecewise_cuda_graph"] = moved(prefill, True)
     if (one := given.get("@model_impl")) and one.value == "transformers":
         findings.append(warn("not-modelled-either", f"{one.spelled} transformers runs other code, whose memory is not modelled", one.place))
     findings += _speculative(given, question)

@@ -74,6 +74,10 @@ def sees(d: Deployment) -> bool:
 def graphs_prefill(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits, spec: Speculation | None) -> bool:
     """Whether prefill graphs are captured by default."""
     options, named = Options(d), d.model.architecture or ""
+    a2a, role = options.text("moe_a2a_backend") or "none", options.text("disaggregation_mode")
+    forced = options.flag("enforce_piecewise_cuda_graph") or options.flag("enable_breakable_cuda_graph")
+    if rules.prefill_graphs is not None and forced and not rules.eager_pieces:  # a backend of prompts by name, which nothing overrules
+        return not (rules.role_graphs and role == "decode")
     if rules.prefill_graphs is None or (d.enforce_eager and not rules.eager_pieces) or options.flag("disable_prefill_cuda_graph"):
         return False
     pieced = named in rules.pieced and d.multimodal != "off"
@@ -81,7 +85,6 @@ def graphs_prefill(d: Deployment, rules: SglangRules, shape: SglangLayout, trait
     pieces = "classes" in kept  # 0.5.10 to 0.5.14
     if pieces and options.flag("enforce_piecewise_cuda_graph"):
         return True
-    a2a, role = options.text("moe_a2a_backend") or "none", options.text("disaggregation_mode")
     reasons = {
         "classes": named in rules.ungraphed,
         "drafts": spec is not None,

@@ -48,6 +48,7 @@ FLAGS = (
     "enable_deepseek_v4_fp4_indexer",
     "disable_decode_cuda_graph",
     "enforce_piecewise_cuda_graph",
+    "enable_breakable_cuda_graph",
     "enable_page_major_kv_layout",
     "enable_hisparse", "prefill_round_robin_balance", "language_only",
 )  # fmt: skip

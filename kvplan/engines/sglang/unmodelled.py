@@ -111,7 +111,6 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         ssl-ca-certs ssl-certfile ssl-keyfile ssl-keyfile-password stream-response-default-include-usage! use-ray!
     """,
     ("0.5.11", "0.5.12"): "record-nolora-graph?",
-    ("0.5.11", "0.5.19"): "enable-breakable-cuda-graph!",
     ("0.5.11", "0.5.20"): "elastic-ep-rejoin!",
     ("0.5.11", "0.5.22"): "speculative-skip-dp-mlp-sync!",
     ("0.5.11", ""): """
