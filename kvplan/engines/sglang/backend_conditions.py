@@ -191,6 +191,15 @@ def unified_fp4(settled: Settled) -> Values:
     return {} if settings_of(settled).formats.k == "nvfp4" and Options(settled.question).flag("enable_unified_memory") else None
 
 
+def unified_graphs(settled: Settled) -> Values:
+    """One pool whose page tables trtllm_mha's decode graphs read before they are written."""
+    s, d = settings_of(settled), settled.question
+    options = Options(d)
+    decodes = named_backends(d).phases[1] or usual(d, s.rules, read_traits(settled.model))
+    eager = d.enforce_eager or options.flag("disable_decode_cuda_graph") or options.text("disaggregation_mode") == "prefill"
+    return {} if options.flag("enable_unified_memory") and decodes == TRTLLM_MHA and not eager else None
+
+
 def paged_ngram(settled: Settled) -> Values:
     """N-grams are a tree of ten branches, which FlashInfer alone verifies in pages; Hopper's default is FlashAttention 3."""
     d, s, spec = settled.question, settings_of(settled), read_speculative(settled.question.speculative)

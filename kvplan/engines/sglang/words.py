@@ -218,6 +218,11 @@ WORDS: tuple[Stop, ...] = (
         "server_args.py _handle_page_major_kv_layout", since="0.5.15", before="0.5.19", when=when.strided, numbers="not {backend}",
     ),
     Stop(
+        "one pool", "--enable-unified-memory does not yet support decode cuda graphs with the trtllm_mha attention backend",
+        "its graphs read page tables of the step before", (Move("enforce_eager", "true"), _ANY_BACKEND), "arg_groups/kv_cache_hook.py",
+        since="0.5.22", before="0.5.23", when=backend.unified_graphs,
+    ),
+    Stop(
         "pages of all layers", "--enable-page-major-kv-layout: the resolved attention backends ... are not in the allowed set",
         "not every kernel reads a layer's rows in a buffer of all", (_ANY_BACKEND, Move("option:enable_unified_memory", "false")),
         "arg_groups/kv_cache_hook.py handle_page_major_kv_layout", since="0.5.19", when=when.strided, numbers="not {backend}",
