@@ -16,6 +16,7 @@ from kvplan.engines.sglang.rules import SglangRules
 from kvplan.engines.sglang.traits import Traits
 
 AITER_SHARE, AITER_CONTEXT = 0.85, 8192
+_LLAMA_2 = 4096  # tokens of its longest prefill graph (handle_gpu_memory_settings)
 _VIT_PARAMETERS = 12  # of a transformer layer: about 12 hidden size squared
 _NO_LAYERS = 24  # what is taken for a tower whose config counts its layers in another key than num_hidden_layers
 _UNNAMED_TOWER = "LlavaLlamaForCausalLM"  # a class whose config names no tower
@@ -111,6 +112,11 @@ def graphs_prefill(d: Deployment, rules: SglangRules, shape: SglangLayout, trait
     return named not in rules.ungraphed and not any(reasons[name] for name in kept)
 
 
+def _said(d: Deployment) -> str:
+    """The model as it was named, of which a release looks for Llama 2 in its path."""
+    return d.model.name.lower().replace(" ", "-")
+
+
 def default_fraction(
     d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits, spec: Speculation | None, gpu_mib: int | None, chunk: int,
     graph_bs: int,
@@ -123,7 +129,8 @@ def default_fraction(
     if rules.role_step and role == "decode":
         step = (d.max_num_seqs or graph_bs) * (options.count("speculative_num_draft_tokens") or (spec.tokens + 1 if spec else 1))
     if graphs_prefill(d, rules, shape, traits, spec):
-        largest = options.count("cuda_graph_max_bs_prefill") or min(chunk, options.count("max_total_tokens") or chunk)
+        usual = min(chunk, options.count("max_total_tokens") or chunk, _LLAMA_2 if "llama-2" in _said(d) else chunk)
+        largest = options.count("cuda_graph_max_bs_prefill") or usual
         if rules.graphed_context and (asked := d.max_model_len or d.context):
             largest = min(largest, asked)
         sizes = 0 if whole else memory.prefill_graph_sizes(largest)
