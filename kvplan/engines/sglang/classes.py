@@ -134,8 +134,8 @@ _GEMMA4 = ("Gemma4ForCausalLM", "Gemma4ForConditionalGeneration")
 _NAMED_057 = _NAMED_055 | {"Lfm2MoeForCausalLM": "trtllm_mha"}
 _NAMED_0510 = _NAMED_057 | {"WhisperForConditionalGeneration": ""}
 _NAMED_0511 = _NAMED_0510 | dict.fromkeys(_GEMMA4, "")
-_NAMED_0514 = _NAMED_0511 | dict.fromkeys(_GEMMA4, "trtllm_mha")
-_NAMED_0517 = _NAMED_0514 | {"Lfm2MoeForCausalLM": ""}
+_NAMED_0513 = _NAMED_0511 | dict.fromkeys(_GEMMA4, "trtllm_mha")
+_NAMED_0517 = _NAMED_0513 | {"Lfm2MoeForCausalLM": ""}
 _NAMED_0519 = _NAMED_0517 | {"NemotronHForCausalLM": "trtllm_mha"}
 _NAMED_0522 = _NAMED_0519 | {"MiMoV2FlashForCausalLM": "fa4", "MiMoV2ForCausalLM": "fa4"}
 LATENT_BLACKWELL = frozenset({
@@ -263,14 +263,14 @@ CHANGES: dict[str, dict[str, Any]] = {
         "pages": {"trtllm_mha": (16, 32, 64)}, "xpu_phases": True,
     },
     "0.5.12": {"ungraphed": _UNGRAPHED_0510 | {"DeepseekV4ForCausalLM"}, "deterministic": "own"},
-    "0.5.13": {"ungraphed": _UNGRAPHED_0513, "graphed_context": True},
+    "0.5.13": {"ungraphed": _UNGRAPHED_0513, "graphed_context": True, "blackwell": _NAMED_0513},
     "0.5.14": {
         "decode_received": True,
-        "blackwell": _NAMED_0514, "unpaged_states": "set", "mha_unshared": False, "eager_pieces": False,
+        "unpaged_states": "set", "mha_unshared": False, "eager_pieces": False,
         "seen_graphs": frozenset({"Cohere2VisionForConditionalGeneration"}),
     },
     "0.5.15": {
-        "prefill_graphs": _BREAKS | {"latent", "adapters", "groups"}, "ungraphed": frozenset(), "seen_graphs": frozenset(),
+        "prefill_graphs": _BREAKS | {"latent", "adapters", "groups", "roles"}, "ungraphed": frozenset(), "seen_graphs": frozenset(),
         "eager_graphs": False, "a2a_reserve": True, "role_step": True, "role_graphs": True, "fa4_pages": "any",
     },
     "0.5.16": {
