@@ -103,7 +103,7 @@ def picked(d: Deployment, rules: SglangRules, traits: Traits) -> str | None:
 
 
 def forced_page(d: Deployment, rules: SglangRules, traits: Traits) -> int | None:
-    """The page of Qwen3-Next and its like, whatever is asked for; None: another's, or a backend was named."""
+    """The page of Qwen3-Next and its like, whatever is asked, which one phase's backend may change; None: others', or both phases'."""
     if d.model.architecture not in UNPAGED_STATES or rules.unpaged_states != "set" or not is_blackwell(d) or not traits.states:
         return None
     if named_backends(d).both:

@@ -206,8 +206,9 @@ def _page(d: Deployment, rules: SglangRules, traits: Traits, options: Options) -
     plain_states = not rules.paged_states and traits.states and d.model.architecture != "Lfm2MoeForCausalLM"
     if plain_states and keeps_prefixes(d, rules, traits) and with_buffers(d, rules, traits, 1) == "no_buffer":
         d = replace(d, block_size=1)  # which a backend changes like any other
-    return backends.forced_page(d, rules, traits) or minimax_m3.page(d) or pages.page_size(
-        d.block_size, backends.paged(d, rules, traits), latent=traits.latent, pooled_index=traits.pooled_index,
+    seen = backends.forced_page(d, rules, traits) or d.block_size
+    return minimax_m3.page(d) or pages.page_size(
+        seen, backends.paged(d, rules, traits), latent=traits.latent, pooled_index=traits.pooled_index,
         compressed=traits.compressed, sparse_page=rules.amd_dsa_page if on_amd(d) else pages.DSA_PAGE, own=rules.pages,
     )  # fmt: skip
 
