@@ -70,7 +70,7 @@ ROWS = (
     row("--cuda-graph-max-bs", "option:cuda_graph_max_bs", "int", until="0.5.19"),
     row("--cuda-graph-max-bs-decode", "option:cuda_graph_max_bs", "int", since="0.5.14"),
     row("--cuda-graph-backend-decode", "@decode_graphs", since="0.5.14"),
-    row("--cuda-graph-backend-prefill", "@prefill_graphs", since="0.5.14"),
+    row("--cuda-graph-backend-prefill", "option:cuda_graph_backend_prefill", since="0.5.14"),
     row("--disable-decode-cuda-graph", "option:disable_decode_cuda_graph", takes="flag", since="0.5.14", effect="less"),
     row("--cuda-graph-max-bs-prefill", "option:cuda_graph_max_bs_prefill", "int", since="0.5.14", effect="either"),
     row("--piecewise-cuda-graph-max-tokens", "option:cuda_graph_max_bs_prefill", "int", since="0.5.4", until="0.5.19", effect="either"),
@@ -203,7 +203,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         question["weight_dtype"] = moved(quantised, ON_LOAD[quantised.value])
     if one := given.get("@quantization"):
         question["engine_option.quantization"] = moved(one, str(one.value).lower())
-    decode, prefill = given.get("@decode_graphs"), given.get("@prefill_graphs")
+    decode, prefill = given.get("@decode_graphs"), given.get("option:cuda_graph_backend_prefill")
     if decode and prefill and decode.value == prefill.value == "disabled":
         question["enforce_eager"] = moved(decode, True)
     elif prefill and prefill.value == "disabled":
@@ -211,8 +211,6 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     elif decode and decode.value == "disabled":
         question["engine_option.disable_decode_cuda_graph"] = moved(decode, True)
         findings.append(warn("not-modelled-less", f"{decode.spelled}: graphs for prefill alone are not modelled", decode.place))
-    if prefill and prefill.value != "disabled":
-        question["engine_option.enforce_piecewise_cuda_graph"] = moved(prefill, True)
     if (one := given.get("@model_impl")) and one.value == "transformers":
         findings.append(warn("not-modelled-either", f"{one.spelled} transformers runs other code, whose memory is not modelled", one.place))
     findings += _speculative(given, question)

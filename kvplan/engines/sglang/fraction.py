@@ -77,6 +77,7 @@ def graphs_prefill(d: Deployment, rules: SglangRules, shape: SglangLayout, trait
     options, named = Options(d), d.model.architecture or ""
     a2a, role = options.text("moe_a2a_backend") or "none", options.text("disaggregation_mode")
     forced = options.flag("enforce_piecewise_cuda_graph") or options.flag("enable_breakable_cuda_graph")
+    forced = forced or options.text("cuda_graph_backend_prefill") not in (None, "disabled")
     if rules.prefill_graphs is not None and forced and not rules.eager_pieces:  # a backend of prompts by name, which nothing overrules
         return not (rules.role_graphs and role == "decode")
     if rules.prefill_graphs is None or (d.enforce_eager and not rules.eager_pieces) or options.flag("disable_prefill_cuda_graph"):

@@ -43,7 +43,14 @@ DSA_BACKENDS = (
     "tilelang", "triton", "aiter", "intel_xpu", "flashmla_prefill", "flashmla_decode",
 )  # fmt: skip
 #: Options whose values are read for refusals alone; a release's own parser says which of them it has.
-PARSED = ("quantization", "moe_runner_backend", "linear_attn_backend", "linear_attn_decode_backend", "kv_canary")
+PARSED = (
+    "quantization",
+    "moe_runner_backend",
+    "linear_attn_backend",
+    "linear_attn_decode_backend",
+    "kv_canary",
+    "cuda_graph_backend_prefill",
+)
 FLAGS = (
     "enable_deepseek_v4_fp4_indexer",
     "disable_decode_cuda_graph",
