@@ -127,7 +127,7 @@ class ModelSpec(Record):
     original_context  positions before longrope stretches them to `max_context`
     stated_context    positions as the config states them, where a YaRN factor makes more of them (`max_context`)
     stated_head_dim   head_dim as the config states it beside latent attention, where the rotary part has another width
-    listed_layers     the config lists a hybrid's layers by name and has no pattern of letters
+    listed_layers     the config lists layers by name, where its class was first read by a pattern of letters, by numbers or by other names
     bidirectional     tokens that see later ones too: none, those of one image, or all
     uncounted         what the released model has beside all this, a sentence each: its weights are more than are counted
     """

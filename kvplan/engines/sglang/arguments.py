@@ -32,8 +32,8 @@ from kvplan.engines.sglang.exclusions import EXCLUSIONS
 from kvplan.engines.sglang.unmodelled import EITHER, IRRELEVANT, LESS, MORE, QUIET_NAMED, VARIABLES
 
 RELEASES = (
-    "0.4.3", "0.4.6", "0.4.7", "0.4.8", "0.4.9", "0.5.0", "0.5.2", "0.5.3", "0.5.4", "0.5.5", "0.5.7", "0.5.9", "0.5.10", "0.5.13",
-    "0.5.15", "0.5.18", "0.5.20", "0.5.22", "0.5.23",
+    "0.4.3", "0.4.6", "0.4.7", "0.4.8", "0.4.9", "0.5.0", "0.5.2", "0.5.3", "0.5.4", "0.5.5", "0.5.7", "0.5.9", "0.5.10", "0.5.11",
+    "0.5.12", "0.5.13", "0.5.14", "0.5.15", "0.5.16", "0.5.17", "0.5.18", "0.5.19", "0.5.20", "0.5.21", "0.5.22", "0.5.23",
 )  # fmt: skip
 
 _DISPATCHED_V2 = "option:deepep_v2_num_max_dispatch_tokens_per_rank"
@@ -67,18 +67,19 @@ ROWS = (
     row("--load-format", "@load"),
     row("--max-total-tokens", "option:max_total_tokens", "si"),
     row("--disable-cuda-graph", "enforce_eager", takes="flag"),
-    row("--cuda-graph-max-bs", "option:cuda_graph_max_bs", "int", until="0.5.18"),
-    row("--cuda-graph-max-bs-decode", "option:cuda_graph_max_bs", "int", since="0.5.15"),
-    row("--cuda-graph-backend-decode", "@decode_graphs", since="0.5.15"),
-    row("--cuda-graph-backend-prefill", "@prefill_graphs", since="0.5.15"),
-    row("--disable-decode-cuda-graph", "option:disable_decode_cuda_graph", takes="flag", since="0.5.15", effect="less"),
-    row("--cuda-graph-max-bs-prefill", "option:cuda_graph_max_bs_prefill", "int", since="0.5.15", effect="either"),
-    row("--piecewise-cuda-graph-max-tokens", "option:cuda_graph_max_bs_prefill", "int", since="0.5.4", until="0.5.18", effect="either"),
-    row("--enforce-piecewise-cuda-graph", "option:enforce_piecewise_cuda_graph", takes="flag", since="0.5.10", until="0.5.18"),
+    row("--cuda-graph-max-bs", "option:cuda_graph_max_bs", "int", until="0.5.19"),
+    row("--cuda-graph-max-bs-decode", "option:cuda_graph_max_bs", "int", since="0.5.14"),
+    row("--cuda-graph-backend-decode", "@decode_graphs", since="0.5.14"),
+    row("--cuda-graph-backend-prefill", "option:cuda_graph_backend_prefill", since="0.5.14"),
+    row("--disable-decode-cuda-graph", "option:disable_decode_cuda_graph", takes="flag", since="0.5.14", effect="less"),
+    row("--cuda-graph-max-bs-prefill", "option:cuda_graph_max_bs_prefill", "int", since="0.5.14", effect="either"),
+    row("--piecewise-cuda-graph-max-tokens", "option:cuda_graph_max_bs_prefill", "int", since="0.5.4", until="0.5.19", effect="either"),
+    row("--enable-breakable-cuda-graph", "option:enable_breakable_cuda_graph", takes="flag", since="0.5.11", until="0.5.19"),
+    row("--enforce-piecewise-cuda-graph", "option:enforce_piecewise_cuda_graph", takes="flag", since="0.5.10", until="0.5.19"),
     row("--enable-page-major-kv-layout", "option:enable_page_major_kv_layout", takes="flag", since="0.5.15", effect="either"),
     row("--enable-deepseek-v4-fp4-indexer", "option:enable_deepseek_v4_fp4_indexer", takes="flag", since="0.5.13", effect="either"),
-    row("--disable-prefill-cuda-graph", "option:disable_prefill_cuda_graph", takes="flag", since="0.5.15"),
-    row("--disable-piecewise-cuda-graph", "option:disable_prefill_cuda_graph", takes="flag", since="0.5.10", until="0.5.18"),
+    row("--disable-prefill-cuda-graph", "option:disable_prefill_cuda_graph", takes="flag", since="0.5.14"),
+    row("--disable-piecewise-cuda-graph", "option:disable_prefill_cuda_graph", takes="flag", since="0.5.10", until="0.5.19"),
     row("--attention-backend", "option:attention_backend"),
     row("--decode-attention-backend", "option:decode_attention_backend", since="0.4.10"),
     row("--prefill-attention-backend", "option:prefill_attention_backend", since="0.4.10"),
@@ -96,8 +97,8 @@ ROWS = (
     row("--mamba-ssm-dtype", "option:mamba_ssm_dtype", since="0.5.2"),
     row("", "option:mamba_ssm_dtype", since="0.5.8", variables="SGLANG_MAMBA_SSM_DTYPE"),
     row("", "option:mamba_conv_dtype", since="0.5.9", variables="SGLANG_MAMBA_CONV_DTYPE"),
-    row("--mamba-radix-cache-strategy", "option:mamba_radix_cache_strategy", since="0.5.15"),
-    row("--mamba-scheduler-strategy", "option:mamba_radix_cache_strategy", since="0.5.7", until="0.5.18"),
+    row("--mamba-radix-cache-strategy", "option:mamba_radix_cache_strategy", since="0.5.14"),
+    row("--mamba-scheduler-strategy", "option:mamba_radix_cache_strategy", since="0.5.7", until="0.5.19"),
     row("--moe-dp-size --moe-data-parallel-size", "option:moe_dp_size", "int", since="0.5.9", effect="more"),
     row("--moe-a2a-backend", "option:moe_a2a_backend", since="0.5.0"),
     row("--deepep-mode", "option:deepep_mode", since="0.4.6"),
@@ -107,27 +108,28 @@ ROWS = (
     row("--enable-symm-mem", "option:enable_symm_mem", takes="flag", since="0.4.10"),
     row("", "option:symm_mem_prealloc_gb", since="0.5.9", variables="SGLANG_SYMM_MEM_PREALLOC_GB_SIZE"),
     row("--enable-eplb", "option:enable_eplb", takes="flag", since="0.4.6"),
-    row("--cuda-graph-bs", "@graph_bs", takes="many", until="0.5.18"),
-    row("--cuda-graph-bs-decode", "@graph_bs", takes="many", since="0.5.15"),
+    row("--cuda-graph-bs", "@graph_bs", takes="many", until="0.5.19"),
+    row("--cuda-graph-bs-decode", "@graph_bs", takes="many", since="0.5.14"),
     row("--enable-deepep-moe", "option:moe_a2a_backend", takes="flag", value="deepep", since="0.4.6", until="0.5.5"),
     row("--enable-ep-moe", "@ep_moe", takes="flag", until="0.5.5"),
     row("--enable-two-batch-overlap", "option:enable_two_batch_overlap", takes="flag", since="0.4.7", effect="more"),
     row("--enable-dp-lm-head", "option:enable_dp_lm_head", takes="flag", since="0.4.6", effect="more"),
     row("--enable-deterministic-inference", "option:enable_deterministic_inference", takes="flag", since="0.5.3", effect="either"),
     row("--disaggregation-mode", "option:disaggregation_mode", since="0.4.6", effect="either"),
-    row("--prefill-round-robin-balance", "option:prefill_round_robin_balance", takes="flag", since="0.5.2", until="0.5.18"),
-    row("--disaggregation-decode-enable-radix-cache", "option:disaggregation_decode_enable_radix_cache", takes="flag", since="0.5.12"),
-    row("--enable-mis", "option:enable_mis", takes="flag", since="0.5.12"),
-    row("--dwdp-size", "@dwdp", "int", since="0.5.18", effect="more"),
+    row("--prefill-round-robin-balance", "option:prefill_round_robin_balance", takes="flag", since="0.5.2", until="0.5.19"),
+    row("--disaggregation-decode-enable-radix-cache", "option:disaggregation_decode_enable_radix_cache", takes="flag", since="0.5.11"),
+    row("--enable-mis", "option:enable_mis", takes="flag", since="0.5.11"),
+    row("--dwdp-size", "@dwdp", "int", since="0.5.17", effect="more"),
     row("--cpu-offload-gb", "option:cpu_offload_gb", "float", effect="less"),
-    row("--enable-layernorm-sp", "option:enable_layernorm_sp", takes="flag", since="0.5.20"),
+    row("--enable-layernorm-sp", "option:enable_layernorm_sp", takes="flag", since="0.5.19"),
     row("--moe-runner-backend", "option:moe_runner_backend", since="0.5.2", effect="either"),
+    row("--kv-canary", "option:kv_canary", since="0.5.13", effect="either"),
     row("--linear-attn-backend", "option:linear_attn_backend", since="0.5.10"),
     row("--linear-attn-decode-backend", "option:linear_attn_decode_backend", since="0.5.10"),
     row("--enable-unified-memory", "option:enable_unified_memory", takes="flag", since="0.5.15", effect="either"),
     row("--enable-linear-replayssm", "option:enable_linear_replayssm", takes="flag", since="0.5.15", effect="either"),
-    row("--enable-cp-decode-attn-tp", "option:enable_cp_decode_attn_tp", takes="flag", since="0.5.18", effect="either"),
-    row("--shared-experts-tp-size", "option:shared_experts_tp_size", "int", since="0.5.22", effect="either"),
+    row("--enable-cp-decode-attn-tp", "option:enable_cp_decode_attn_tp", takes="flag", since="0.5.17", effect="either"),
+    row("--shared-experts-tp-size", "option:shared_experts_tp_size", "int", since="0.5.21", effect="either"),
     row("--rl-on-policy-target", "@on_policy", since="0.5.5"),
     row("--enable-piecewise-cuda-graph", "option:enable_piecewise_cuda_graph", takes="flag", since="0.5.4", until="0.5.13"),
     row("--enable-torch-compile", "option:enable_torch_compile", takes="flag", effect="either"),
@@ -136,8 +138,8 @@ ROWS = (
     row("--enable-multimodal", "@multimodal", takes="flag"),
     row("--dsa-decode-backend", "option:dsa_backend", since="0.5.13"),
     row("--dsa-prefill-backend", "option:dsa_prefill_backend", since="0.5.13"),
-    row("--nsa-prefill-backend", "option:dsa_prefill_backend", since="0.5.4", until="0.5.18"),
-    row("--nsa-decode-backend", "option:dsa_backend", since="0.5.4", until="0.5.18"),
+    row("--nsa-prefill-backend", "option:dsa_prefill_backend", since="0.5.4", until="0.5.19"),
+    row("--nsa-decode-backend", "option:dsa_backend", since="0.5.4", until="0.5.19"),
     row("--speculative-algorithm", "@spec_method"),
     row("--speculative-draft-model-path --speculative-draft-model", "@spec_model"),
     row("--speculative-num-steps", "@spec_steps", "int"),
@@ -201,7 +203,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         question["weight_dtype"] = moved(quantised, ON_LOAD[quantised.value])
     if one := given.get("@quantization"):
         question["engine_option.quantization"] = moved(one, str(one.value).lower())
-    decode, prefill = given.get("@decode_graphs"), given.get("@prefill_graphs")
+    decode, prefill = given.get("@decode_graphs"), given.get("option:cuda_graph_backend_prefill")
     if decode and prefill and decode.value == prefill.value == "disabled":
         question["enforce_eager"] = moved(decode, True)
     elif prefill and prefill.value == "disabled":
@@ -253,6 +255,8 @@ def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list
     if one is None:
         if branches := given.get("@spec_topk"):  # Blackwell's default looks at it, whether something drafts or not
             question["engine_option.speculative_eagle_topk"] = branches
+        if drafted := given.get("@spec_tokens"):  # states have room for them all the same
+            question["engine_option.speculative_num_draft_tokens"] = drafted
         return []
     steps, tokens = given.get("@spec_steps"), given.get("@spec_tokens")
     method = str(one.value).lower()

@@ -5,19 +5,25 @@ Read from the wheels of sglang 0.5.4 to 0.5.14 and the transformers that each pi
 
 from __future__ import annotations
 
+from kvplan.engines.sglang.classes import KIMI_LINEAR
 from kvplan.engines.sglang.rules import SglangRules
 from kvplan.spec import Block, ModelSpec, Run
 
+_BY_NAME = {**dict.fromkeys(KIMI_LINEAR, "numbers"), "GlmMoeDsaForCausalLM": "names"}
 #: The layers of a Nemotron-H whose config has no pattern of letters (configs/nemotron_h.py NemotronHConfig, 0.5.4 to 0.5.9).
 LETTERS = "M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M-"
 
 
 def misreads(model: ModelSpec, rules: SglangRules) -> str | None:
-    """How this release goes wrong with the model's config: `rope`, `layers` or None.
+    """How this release goes wrong with the model's config: `rope`, `layers`, `numbers`, `names` or None.
 
     rope    transformers of 5.6 to 5.8 take the config's head_dim for the width of the rotary part (GlmMoeDsaConfig.attribute_map)
     layers  the class knows no layers_block_type and takes its own pattern
+    names   transformers of 5.6 to 5.8 know no layer of a sparse model by its name (configuration_utils.py ALLOWED_LAYER_TYPES)
+    numbers no release of it reads layer_types for linear_attn_config (configs/kimi_linear.py KimiLinearConfig, to 0.5.23)
     """
+    if model.listed_layers and (kind := _BY_NAME.get(model.architecture or "")):
+        return kind
     if rules.rope_by_head_dim and model.stated_head_dim:
         return "rope"
     return "layers" if model.listed_layers and not rules.layer_lists else None

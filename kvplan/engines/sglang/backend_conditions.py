@@ -119,9 +119,9 @@ def not_latent(settled: Settled) -> Values:
 
 
 def _cutedsl(settled: Settled) -> bool:
-    """CuteDSL's kernels, by their old name from 0.5.19 on, too."""
+    """CuteDSL's kernels, by the name of TokenSpeed's from 0.5.23 on, too (arg_groups/serving_hook.py)."""
     said = named_backends(settled.question)
-    alias = release(settings_of(settled).release) >= (0, 5, 19) and _TOKENSPEED in (said.both, said.decode)
+    alias = release(settings_of(settled).release) >= (0, 5, 23) and _TOKENSPEED in (said.both, said.decode)
     return alias or _CUTEDSL in said
 
 
@@ -191,6 +191,15 @@ def unified_fp4(settled: Settled) -> Values:
     return {} if settings_of(settled).formats.k == "nvfp4" and Options(settled.question).flag("enable_unified_memory") else None
 
 
+def unified_graphs(settled: Settled) -> Values:
+    """One pool whose page tables trtllm_mha's decode graphs read before they are written."""
+    s, d = settings_of(settled), settled.question
+    options = Options(d)
+    decodes = named_backends(d).phases[1] or usual(d, s.rules, read_traits(settled.model))
+    eager = d.enforce_eager or options.flag("disable_decode_cuda_graph") or options.text("disaggregation_mode") == "prefill"
+    return {} if options.flag("enable_unified_memory") and decodes == TRTLLM_MHA and not eager else None
+
+
 def paged_ngram(settled: Settled) -> Values:
     """N-grams are a tree of ten branches, which FlashInfer alone verifies in pages; Hopper's default is FlashAttention 3."""
     d, s, spec = settled.question, settings_of(settled), read_speculative(settled.question.speculative)
@@ -235,8 +244,8 @@ def not_triton(settled: Settled) -> Values:
 def unbuffered_mha(settled: Settled) -> Values:
     """States that a prefix cache keeps without extra buffers want pages of one token, which this backend does not have."""
     d, rules, traits = settled.question, settings_of(settled).rules, read_traits(settled.model)
-    unbuffered = traits.states and keeps_prefixes(d, rules, traits) and with_buffers(d, rules, traits, d.block_size or 1) == "no_buffer"
-    return {} if unbuffered and _known(settled) == TRTLLM_MHA else None
+    strategy = with_buffers(d, rules, traits, settings_of(settled).states_page)
+    return {} if traits.states and keeps_prefixes(d, rules, traits) and strategy == "no_buffer" and _known(settled) == TRTLLM_MHA else None
 
 
 def scored(settled: Settled) -> Values:

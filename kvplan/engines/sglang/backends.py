@@ -103,12 +103,21 @@ def picked(d: Deployment, rules: SglangRules, traits: Traits) -> str | None:
 
 
 def forced_page(d: Deployment, rules: SglangRules, traits: Traits) -> int | None:
-    """The page of Qwen3-Next and its like, whatever is asked for; None: another's, or a backend was named."""
+    """The page of Qwen3-Next and its like, whatever is asked, which one phase's backend may change; None: others', or both phases'."""
     if d.model.architecture not in UNPAGED_STATES or rules.unpaged_states != "set" or not is_blackwell(d) or not traits.states:
         return None
     if named_backends(d).both:
         return None
     return 64 if _lets_pages(d, rules) else 1
+
+
+def states_page(d: Deployment, rules: SglangRules, traits: Traits, page: int) -> int:
+    """Tokens of a page when states are looked at: as asked, or as the model's class has it; other backends change it only later."""
+    if traits.pooled_index is not None or traits.compressed:
+        return page
+    drafts = read_speculative(d.speculative) is not None and (d.model.architecture or "").startswith("NemotronH")
+    own = 64 if drafts and picked(d, rules, traits) == TRTLLM_MHA else 1  # model_overrides/nemotron_h.py
+    return forced_page(d, rules, traits) or d.block_size or own
 
 
 def without_branches(asked: Deployment, d: Deployment, rules: SglangRules, traits: Traits) -> Deployment:

@@ -1,6 +1,6 @@
 """Values that SGLang's parser takes of its options, by release.
 
-From the parsers of 24 releases, 0.4.3 to 0.5.23, as they build themselves (ServerArgs.add_cli_args): option -> (last of them without
+From the parsers of 28 releases, 0.4.3 to 0.5.23, as they build themselves (ServerArgs.add_cli_args): option -> (last of them without
 these values, first of them without them again) -> values.
 """
 
@@ -19,19 +19,19 @@ CHOICES: dict[str, dict[tuple[str, str], str]] = {
     "--dtype": {("", ""): "auto half float16 bfloat16 float float32"},
     "--kv-cache-dtype": {
         ("", ""): "auto fp8_e5m2 fp8_e4m3", ("0.5.3", ""): "bf16 bfloat16", ("0.5.4", "0.5.21"): "fp4_e2m1",
-        ("0.5.14", ""): "mxfp8 nvfp4 fp4_mx_block16",
+        ("0.5.15", ""): "mxfp8 nvfp4 fp4_mx_block16",
     },
     "--quantization": {
         ("", ""): "awq fp8 gptq gptq_marlin awq_marlin bitsandbytes gguf modelopt w8a8_int8", ("", "0.5.20"): "marlin",
         ("0.4.3", ""): "modelopt_fp4 w8a8_fp8 moe_wna16", ("0.4.3", "0.5.16"): "qoq", ("0.4.9", ""): "petit_nvfp4 w4afp8",
         ("0.4.10", ""): "mxfp4", ("0.5.3", ""): "modelopt_fp8 compressed-tensors", ("0.5.4", ""): "auto-round",
         ("0.5.6", ""): "modelslim", ("0.5.7", ""): "quark_int4fp8_moe", ("0.5.8", ""): "mxfp8", ("0.5.9", ""): "modelopt_mixed",
-        ("0.5.10", ""): "unquant", ("0.5.11", ""): "quark mlx_q4 mlx_q8", ("0.5.12", ""): "nvfp4_online quark_mxfp4",
-        ("0.5.14", ""): "auto-round-int8 mxfp_w4a8 humming",
+        ("0.5.10", ""): "unquant", ("0.5.11", ""): "quark mlx_q4 mlx_q8", ("0.5.12", ""): "quark_mxfp4", ("0.5.13", ""): "nvfp4_online",
+        ("0.5.14", ""): "auto-round-int8 mxfp_w4a8", ("0.5.15", ""): "humming",
     },
     "--schedule-policy": {
         ("", ""): "lpm random fcfs dfs-weight", ("0.4.10", ""): "lof", ("0.5.2", ""): "priority", ("0.5.7", ""): "routing-key",
-        ("0.5.18", ""): "hrrn", ("0.5.20", ""): "shortest-prefill-first",
+        ("0.5.19", ""): "hrrn", ("0.5.20", ""): "shortest-prefill-first",
     },
     "--load-balance-method": {
         ("", ""): "round_robin", ("", "0.5.8"): "shortest_queue", ("0.4.9", "0.5.8"): "minimum_tokens",
@@ -42,7 +42,8 @@ CHOICES: dict[str, dict[tuple[str, str], str]] = {
         ("0.4.6", ""): "intel_amx", ("0.4.8", ""): "ascend", ("0.4.9", ""): "trtllm_mla", ("0.4.10", ""): "trtllm_mha wave",
         ("0.4.10", "0.5.20"): "dual_chunk_flash_attn", ("0.4.10", "0.5.3"): "hybrid_linear_attn", ("0.5.2", ""): "flex_attention nsa fa4",
         ("0.5.3", ""): "intel_xpu", ("0.5.11", ""): "dsv4 compressed tokenspeed_mla", ("0.5.12", ""): "dsa cutedsl_mla",
-        ("0.5.16", ""): "hpc_ops", ("0.5.18", ""): "qsa minicpm_flashattn minicpm_flashinfer", ("0.5.21", ""): "llada2_cfg_flashinfer",
+        ("0.5.16", ""): "hpc_ops", ("0.5.18", ""): "minicpm_flashattn minicpm_flashinfer", ("0.5.19", ""): "qsa",
+        ("0.5.21", ""): "llada2_cfg_flashinfer",
     },
     "--sampling-backend": {("", ""): "flashinfer pytorch", ("0.5.5", ""): "ascend", ("0.5.20", ""): "intel_xpu"},
     "--grammar-backend": {("", ""): "xgrammar outlines", ("0.4.3", ""): "llguidance none"},
@@ -51,9 +52,9 @@ CHOICES: dict[str, dict[tuple[str, str], str]] = {
         ("0.4.10", ""): "deepseekv31 gpt-oss", ("0.5.3", ""): "glm qwen", ("0.5.4", ""): "minimax-m2", ("0.5.5", ""): "deepseekv32",
         ("0.5.6", ""): "glm47 mimo interns1", ("0.5.7", ""): "trinity", ("0.5.8", ""): "lfm2 step3p5 hermes gigachat3",
         ("0.5.10", ""): "hunyuan gemma4", ("0.5.11", ""): "auto deepseekv4 poolside_v1",
-        ("0.5.12", ""): "apertus2509 cohere_command4 minicpm5", ("0.5.14", ""): "minimax-m3 inkling", ("0.5.16", ""): "kimi_k3",
-        ("0.5.17", ""): "muse", ("0.5.18", ""): "dots k2_horizon ling3 spark25 nanbeige",
-        ("0.5.20", ""): "deepseekv41 gigachat35 iquest_q1", ("0.5.21", ""): "beam response_template",
+        ("0.5.12", ""): "apertus2509 cohere_command4 minicpm5", ("0.5.15", ""): "minimax-m3 inkling", ("0.5.16", ""): "kimi_k3",
+        ("0.5.17", ""): "muse", ("0.5.18", ""): "dots ling3 spark25", ("0.5.19", ""): "k2_horizon nanbeige",
+        ("0.5.20", ""): "deepseekv41 gigachat35 iquest_q1", ("0.5.22", ""): "beam response_template",
     },
     "--log-requests-level": {("", ""): "0 1 2", ("0.4.8", ""): "3"},
     "--reasoning-parser": {
@@ -61,9 +62,10 @@ CHOICES: dict[str, dict[tuple[str, str], str]] = {
         ("0.4.10", ""): "deepseek-v3 gpt-oss", ("0.5.4", ""): "kimi_k2 minimax minimax-append-think", ("0.5.6", "0.5.10"): "nano_v3",
         ("0.5.6", ""): "interns1", ("0.5.8", ""): "step3p5", ("0.5.9", ""): "mimo mistral nemotron_3", ("0.5.10", ""): "hunyuan gemma4",
         ("0.5.11", ""): "auto deepseek-v4 poolside_v1", ("0.5.12", ""): "apertus2509 cohere_command4",
-        ("0.5.14", ""): "minimax-m3 inkling", ("0.5.16", ""): "kimi_k3", ("0.5.17", ""): "muse",
-        ("0.5.18", ""): "dots ling3 k2_horizon nanbeige granite_thinking_parser", ("0.5.20", ""): "deepseek-v41 iquest_q1 gigachat35",
-        ("0.5.21", ""): "beam response_template",
+        ("0.5.15", ""): "minimax-m3 inkling", ("0.5.16", ""): "kimi_k3", ("0.5.17", ""): "muse",
+        ("0.5.18", ""): "dots ling3", ("0.5.19", ""): "k2_horizon nanbeige granite_thinking_parser",
+        ("0.5.20", ""): "deepseek-v41 iquest_q1 gigachat35",
+        ("0.5.22", ""): "beam response_template",
     },
     "--hicache-write-policy": {("", ""): "write_back write_through write_through_selective"},
     "--deepep-mode": {("", ""): "normal low_latency auto"},
@@ -78,26 +80,26 @@ CHOICES: dict[str, dict[tuple[str, str], str]] = {
     "--lora-target-modules": {
         ("", ""): "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj all", ("0.4.10", ""): "qkv_proj gate_up_proj",
         ("0.5.6", ""): "embed_tokens lm_head", ("0.5.11", ""): "q_a_proj kv_a_proj_with_mqa q_b_proj kv_b_proj",
-        ("0.5.12", ""): "wq_b wk weights_proj", ("0.5.14", ""): "qkvr wo_ud",
+        ("0.5.13", ""): "wq_b wk weights_proj", ("0.5.15", ""): "qkvr wo_ud",
     },
     "--decode-attention-backend": {
         ("", ""): "flashinfer triton torch_native fa3 flashmla", ("", "0.5.20"): "cutlass_mla",
         ("0.4.10", ""): "trtllm_mla trtllm_mha aiter wave intel_amx ascend", ("0.4.10", "0.5.20"): "dual_chunk_flash_attn",
         ("0.4.10", "0.5.3"): "hybrid_linear_attn", ("0.5.2", ""): "flex_attention nsa fa4", ("0.5.3", ""): "intel_xpu",
         ("0.5.11", ""): "dsv4 compressed tokenspeed_mla", ("0.5.12", ""): "dsa cutedsl_mla", ("0.5.16", ""): "hpc_ops",
-        ("0.5.18", ""): "qsa minicpm_flashattn minicpm_flashinfer", ("0.5.21", ""): "llada2_cfg_flashinfer",
+        ("0.5.18", ""): "minicpm_flashattn minicpm_flashinfer", ("0.5.19", ""): "qsa", ("0.5.21", ""): "llada2_cfg_flashinfer",
     },
     "--prefill-attention-backend": {
         ("", ""): "flashinfer triton torch_native fa3 flashmla", ("", "0.5.20"): "cutlass_mla",
         ("0.4.10", ""): "trtllm_mla trtllm_mha aiter wave intel_amx ascend", ("0.4.10", "0.5.20"): "dual_chunk_flash_attn",
         ("0.4.10", "0.5.3"): "hybrid_linear_attn", ("0.5.2", ""): "flex_attention nsa fa4", ("0.5.3", ""): "intel_xpu",
         ("0.5.11", ""): "dsv4 compressed tokenspeed_mla", ("0.5.12", ""): "dsa cutedsl_mla", ("0.5.16", ""): "hpc_ops",
-        ("0.5.18", ""): "qsa minicpm_flashattn minicpm_flashinfer", ("0.5.21", ""): "llada2_cfg_flashinfer",
+        ("0.5.18", ""): "minicpm_flashattn minicpm_flashinfer", ("0.5.19", ""): "qsa", ("0.5.21", ""): "llada2_cfg_flashinfer",
     },
     "--moe-a2a-backend": {
         ("", ""): "deepep", ("0.4.10", ""): "none", ("0.5.3", ""): "mooncake", ("0.5.5", ""): "ascend_fuseep",
-        ("0.5.8", ""): "mori flashinfer", ("0.5.9", ""): "nixl", ("0.5.11", ""): "megamoe", ("0.5.14", ""): "ascend_tp",
-        ("0.5.16", ""): "pplx", ("0.5.18", ""): "deepep_v2 flashinfer_megamoe",
+        ("0.5.8", ""): "mori flashinfer", ("0.5.9", ""): "nixl", ("0.5.11", ""): "megamoe", ("0.5.15", ""): "ascend_tp",
+        ("0.5.16", ""): "pplx", ("0.5.18", ""): "deepep_v2", ("0.5.19", ""): "flashinfer_megamoe",
     },
     "--hicache-io-backend": {("", ""): "direct kernel", ("0.5.5", ""): "kernel_ascend"},
     "--hicache-mem-layout": {
@@ -105,14 +107,16 @@ CHOICES: dict[str, dict[tuple[str, str], str]] = {
     },
     "--hicache-storage-backend": {
         ("", ""): "file mooncake hf3fs nixl", ("0.5.2", ""): "aibrix dynamic eic", ("0.5.10", ""): "simm", ("0.5.14", ""): "mori",
-        ("0.5.16", ""): "shm", ("0.5.18", ""): "sim npu_memcache", ("0.5.20", ""): "tensorcast", ("0.5.21", ""): "seaweedfs",
+        ("0.5.16", ""): "shm", ("0.5.18", ""): "sim", ("0.5.19", ""): "npu_memcache", ("0.5.20", ""): "tensorcast",
+        ("0.5.21", ""): "seaweedfs",
     },
     "--speculative-attention-mode": {("", ""): "prefill decode"},
     "--moe-runner-backend": {
         ("", ""): "auto triton triton_kernel flashinfer_trtllm flashinfer_cutlass flashinfer_mxfp4", ("0.5.2", ""): "flashinfer_cutedsl",
         ("0.5.3", ""): "deep_gemm cutlass", ("0.5.9", ""): "flashinfer_trtllm_routed", ("0.5.10", ""): "aiter", ("0.5.11", ""): "marlin",
-        ("0.5.12", ""): "experimental_sgl_trtllm", ("0.5.14", ""): "humming experimental_sgl_marlin", ("0.5.16", ""): "hpc_ops",
-        ("0.5.17", ""): "megamoe", ("0.5.18", ""): "flashinfer_megamoe intel_xpu", ("0.5.21", ""): "lora_cutedsl lora_triton lora_marlin",
+        ("0.5.12", ""): "experimental_sgl_trtllm", ("0.5.15", ""): "humming experimental_sgl_marlin", ("0.5.16", ""): "hpc_ops",
+        ("0.5.17", ""): "megamoe", ("0.5.18", ""): "intel_xpu", ("0.5.19", ""): "flashinfer_megamoe",
+        ("0.5.22", ""): "lora_cutedsl lora_triton lora_marlin",
     },
     "--flashinfer-mxfp4-moe-precision": {("", ""): "default bf16", ("0.5.18", ""): "fp8"},
     "--mamba-ssm-dtype": {("", ""): "float32 bfloat16", ("0.5.8", ""): "float16"},
@@ -127,11 +131,11 @@ CHOICES: dict[str, dict[tuple[str, str], str]] = {
     "--lora-eviction-policy": {("", ""): "lru fifo"},
     "--nsa-prefill-backend": {
         ("", ""): "flashmla_sparse flashmla_kv fa3 tilelang aiter", ("0.5.4", ""): "flashmla_auto", ("0.5.8", ""): "trtllm",
-        ("0.5.14", ""): "flashmla_sparse_q8", ("0.5.16", ""): "flashinfer_sparse_mla",
+        ("0.5.15", ""): "flashmla_sparse_q8", ("0.5.16", ""): "flashinfer_sparse_mla",
     },
     "--nsa-decode-backend": {
         ("", ""): "flashmla_sparse flashmla_kv fa3 tilelang aiter", ("0.5.4", ""): "flashmla_auto", ("0.5.8", ""): "trtllm",
-        ("0.5.14", ""): "flashmla_sparse_q8", ("0.5.16", ""): "flashinfer_sparse_mla",
+        ("0.5.15", ""): "flashmla_sparse_q8", ("0.5.16", ""): "flashinfer_sparse_mla",
     },
     "--speculative-draft-load-format": {
         ("", ""): "auto pt safetensors npcache dummy sharded_state gguf bitsandbytes layered remote remote_instance",
@@ -142,8 +146,9 @@ CHOICES: dict[str, dict[tuple[str, str], str]] = {
     "--speculative-moe-runner-backend": {
         ("", ""): "auto deep_gemm triton triton_kernel flashinfer_trtllm flashinfer_cutlass flashinfer_mxfp4 flashinfer_cutedsl cutlass",
         ("0.5.9", ""): "flashinfer_trtllm_routed", ("0.5.10", ""): "aiter", ("0.5.11", ""): "marlin",
-        ("0.5.12", ""): "experimental_sgl_trtllm", ("0.5.14", ""): "humming experimental_sgl_marlin", ("0.5.16", ""): "hpc_ops",
-        ("0.5.17", ""): "megamoe", ("0.5.18", ""): "flashinfer_megamoe intel_xpu", ("0.5.21", ""): "lora_cutedsl lora_triton lora_marlin",
+        ("0.5.12", ""): "experimental_sgl_trtllm", ("0.5.15", ""): "humming experimental_sgl_marlin", ("0.5.16", ""): "hpc_ops",
+        ("0.5.17", ""): "megamoe", ("0.5.18", ""): "intel_xpu", ("0.5.19", ""): "flashinfer_megamoe",
+        ("0.5.22", ""): "lora_cutedsl lora_triton lora_marlin",
     },
     "--rl-on-policy-target": {("", ""): "fsdp"},
     "--log-requests-format": {("", ""): "text json"},
@@ -153,7 +158,7 @@ CHOICES: dict[str, dict[tuple[str, str], str]] = {
     },
     "--speculative-moe-a2a-backend": {
         ("", ""): "none deepep mooncake ascend_fuseep", ("0.5.8", ""): "mori flashinfer", ("0.5.9", ""): "nixl",
-        ("0.5.11", ""): "megamoe", ("0.5.14", ""): "ascend_tp", ("0.5.16", ""): "pplx", ("0.5.18", ""): "deepep_v2",
+        ("0.5.11", ""): "megamoe", ("0.5.15", ""): "ascend_tp", ("0.5.16", ""): "pplx", ("0.5.18", ""): "deepep_v2",
     },
     "--speculative-draft-model-quantization": {
         ("", ""): (
@@ -161,8 +166,9 @@ CHOICES: dict[str, dict[tuple[str, str], str]] = {
             "moe_wna16 w4afp8 mxfp4 auto-round compressed-tensors modelslim unquant"
         ),
         ("", "0.5.20"): "marlin", ("", "0.5.16"): "qoq", ("0.5.7", ""): "quark_int4fp8_moe", ("0.5.8", ""): "mxfp8",
-        ("0.5.9", ""): "modelopt_mixed", ("0.5.11", ""): "quark mlx_q4 mlx_q8", ("0.5.12", ""): "nvfp4_online quark_mxfp4",
-        ("0.5.14", ""): "auto-round-int8 mxfp_w4a8 humming",
+        ("0.5.9", ""): "modelopt_mixed", ("0.5.11", ""): "quark mlx_q4 mlx_q8", ("0.5.12", ""): "quark_mxfp4",
+        ("0.5.13", ""): "nvfp4_online",
+        ("0.5.14", ""): "auto-round-int8 mxfp_w4a8", ("0.5.15", ""): "humming",
     },
     "--mamba-scheduler-strategy": {("", ""): "auto no_buffer extra_buffer"},
     "--encoder-transfer-backend": {("", ""): "zmq_to_scheduler zmq_to_tokenizer mooncake", ("0.5.16", ""): "auto"},
@@ -189,20 +195,20 @@ CHOICES: dict[str, dict[tuple[str, str], str]] = {
     "--tokenizer-backend": {("", ""): "huggingface fastokens"},
     "--cp-strategy": {("", ""): "zigzag interleave"},
     "--dsa-prefill-backend": {
-        ("", ""): "flashmla_sparse flashmla_kv flashmla_auto fa3 tilelang aiter trtllm", ("0.5.14", ""): "flashmla_sparse_q8",
-        ("0.5.16", ""): "flashinfer_sparse_mla", ("0.5.18", ""): "triton", ("0.5.21", ""): "triton_sparse_mla intel_xpu",
+        ("", ""): "flashmla_sparse flashmla_kv flashmla_auto fa3 tilelang aiter trtllm", ("0.5.15", ""): "flashmla_sparse_q8",
+        ("0.5.16", ""): "flashinfer_sparse_mla", ("0.5.19", ""): "triton", ("0.5.21", ""): "triton_sparse_mla intel_xpu",
     },
     "--dsa-decode-backend": {
-        ("", ""): "flashmla_sparse flashmla_kv flashmla_auto fa3 tilelang aiter trtllm", ("0.5.14", ""): "flashmla_sparse_q8",
-        ("0.5.16", ""): "flashinfer_sparse_mla", ("0.5.18", ""): "triton", ("0.5.21", ""): "intel_xpu",
+        ("", ""): "flashmla_sparse flashmla_kv flashmla_auto fa3 tilelang aiter trtllm", ("0.5.15", ""): "flashmla_sparse_q8",
+        ("0.5.16", ""): "flashinfer_sparse_mla", ("0.5.19", ""): "triton", ("0.5.21", ""): "intel_xpu",
     },
     "--dsa-topk-backend": {("", ""): "sgl-kernel torch flashinfer"},
     "--deepep-dispatcher-output-dtype": {("", ""): "auto bf16 fp8 int8 nvfp4"},
     "--ep-dispatch-algorithm": {("", ""): "static dynamic fake lp"},
     "--expert-distribution-recorder-mode": {("", ""): "stat stat_approx per_pass per_token"},
     "--mamba-radix-cache-strategy": {("", ""): "auto no_buffer extra_buffer extra_buffer_lazy"},
-    "--cuda-graph-backend-decode": {("", ""): "full breakable disabled", ("", "0.5.23"): "tc_piecewise"},
-    "--cuda-graph-backend-prefill": {("", ""): "full breakable disabled", ("", "0.5.23"): "tc_piecewise"},
+    "--cuda-graph-backend-decode": {("", ""): "full breakable disabled", ("", "0.5.22"): "tc_piecewise"},
+    "--cuda-graph-backend-prefill": {("", ""): "full breakable disabled", ("", "0.5.22"): "tc_piecewise"},
     "--cuda-graph-tc-compiler": {("", ""): "eager inductor"},
     "--flashinfer-allreduce-fusion-backend": {("", ""): "auto trtllm mnnvl", ("0.5.20", ""): "cutedsl"},
     "--kv-canary": {("", ""): "none log raise"},
@@ -232,10 +238,10 @@ CHOICES: dict[str, dict[tuple[str, str], str]] = {
     "--speculative-dsa-topk-backend": {("", ""): "sgl-kernel torch flashinfer"},
     "--deepep-v2-mode": {("", ""): "direct hybrid"},
     "--hicache-host-memory-mode": {("", ""): "cache buffer_only"},
-    "--unified-cache-external-linker-backend": {("", ""): "mooncake mori", ("0.5.21", ""): "dynamic"},
+    "--unified-cache-external-linker-backend": {("", ""): "mooncake mori", ("0.5.22", ""): "dynamic"},
     "--ple-offload-backend": {("", ""): "pinned file"},
     "--flashinfer-a2a-dispatch-type": {("", ""): "auto bf16 nvfp4 mxfp8"},
-    "--dsv4-attn-backend": {("", ""): "auto flashmla trtllm", ("0.5.21", ""): "flashmla_mega"},
+    "--dsv4-attn-backend": {("", ""): "auto flashmla trtllm", ("0.5.22", ""): "flashmla_mega"},
     "--boundary-reduction": {("", ""): "auto ar rs rsv rs+rsv"},
     "--prefill-kv-cache-dequant-dtype": {("", ""): "auto nvfp4 fp8_e4m3"},
     "--qsa-indexer-dtype": {("", ""): "auto bfloat16 fp8_e4m3"},

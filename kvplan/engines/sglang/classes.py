@@ -134,8 +134,8 @@ _GEMMA4 = ("Gemma4ForCausalLM", "Gemma4ForConditionalGeneration")
 _NAMED_057 = _NAMED_055 | {"Lfm2MoeForCausalLM": "trtllm_mha"}
 _NAMED_0510 = _NAMED_057 | {"WhisperForConditionalGeneration": ""}
 _NAMED_0511 = _NAMED_0510 | dict.fromkeys(_GEMMA4, "")
-_NAMED_0514 = _NAMED_0511 | dict.fromkeys(_GEMMA4, "trtllm_mha")
-_NAMED_0517 = _NAMED_0514 | {"Lfm2MoeForCausalLM": ""}
+_NAMED_0513 = _NAMED_0511 | dict.fromkeys(_GEMMA4, "trtllm_mha")
+_NAMED_0517 = _NAMED_0513 | {"Lfm2MoeForCausalLM": ""}
 _NAMED_0519 = _NAMED_0517 | {"NemotronHForCausalLM": "trtllm_mha"}
 _NAMED_0522 = _NAMED_0519 | {"MiMoV2FlashForCausalLM": "fa4", "MiMoV2ForCausalLM": "fa4"}
 LATENT_BLACKWELL = frozenset({
@@ -147,13 +147,21 @@ UNPAGED_STATES = frozenset({
     "Qwen3_5MoeForConditionalGeneration",
 })  # fmt: skip
 
+MAMBA2 = frozenset({"FalconH1ForCausalLM", "NemotronHForCausalLM"})
+KIMI_LINEAR = frozenset({"KimiLinearForCausalLM"})
+WHISPER = frozenset({"WhisperForConditionalGeneration"})
 #: Classes whose states all ranks share, also where attention groups have each request's tokens alone (configs/mamba.py, mamba2.py).
 STATES_OF_ALL = frozenset({"MambaForCausalLM", "FalconMambaForCausalLM", "Mamba2ForCausalLM"})
 
 #: What keeps a release from capturing prefill graphs (fraction.py), and classes that are kept from it or, with towers, are not.
-_PIECES = frozenset({
+PIECES = frozenset({
     "classes", "groups", "stages", "amd", "experts", "adapters", "towers", "tier", "compile", "roles", "shared prompts", "dealt out",
+    "symmetric",
 })  # fmt: skip
+#: Multimodal classes whose prompts are captured in pieces (multimodal_piecewise_cuda_graph_supported_model_archs, since 0.5.16).
+_PIECED_0519 = frozenset({"MiniMaxM3SparseForCausalLM", "MiniMaxM3SparseForConditionalGeneration"})
+_PIECED_0518 = _PIECED_0519 | {"Cohere2VisionForConditionalGeneration"}
+_PIECED_0516 = _PIECED_0518 | {"KimiK25ForConditionalGeneration"}
 _BREAKS = frozenset({"amd", "compressed", "experts", "towers", "decodes alone", "shared prompts"})
 _FLASH3_055 = frozenset({  # is_fa3_default_architecture
     "Qwen2ForCausalLM", "Llama4ForConditionalGeneration", "LlamaForCausalLM", "Olmo2ForCausalLM", "Gemma2ForCausalLM",
@@ -247,33 +255,44 @@ CHANGES: dict[str, dict[str, Any]] = {
     "0.5.10": {
         "decode_slots": "capped",
         "blackwell": _NAMED_0510, "whole_sinks": False, "unpaged_states": "picked", "raw_blackwell": True,
-        "prefill_graphs": _PIECES | {"drafts"}, "ungraphed": _UNGRAPHED_0510, "fa4_blackwell": True, "pieces": "",
+        "prefill_graphs": PIECES | {"drafts"}, "ungraphed": _UNGRAPHED_0510, "fa4_blackwell": True, "pieces": "",
     },
     "0.5.11": {
-        "decode_slots": "least", "blackwell": _NAMED_0511, "prefill_graphs": _PIECES,
+        "split_from": "bytes", "paged_states": False, "fp4_windows": True,
+        "decode_slots": "least", "blackwell": _NAMED_0511, "prefill_graphs": PIECES,
         "pages": {"trtllm_mha": (16, 32, 64)}, "xpu_phases": True,
     },
     "0.5.12": {"ungraphed": _UNGRAPHED_0510 | {"DeepseekV4ForCausalLM"}, "deterministic": "own"},
-    "0.5.13": {"ungraphed": _UNGRAPHED_0513},
+    "0.5.13": {"ungraphed": _UNGRAPHED_0513, "graphed_context": True, "blackwell": _NAMED_0513},
     "0.5.14": {
         "decode_received": True,
-        "blackwell": _NAMED_0514, "unpaged_states": "set", "mha_unshared": False, "eager_pieces": False,
+        "unpaged_states": "set", "mha_unshared": False, "eager_pieces": False,
         "seen_graphs": frozenset({"Cohere2VisionForConditionalGeneration"}),
     },
     "0.5.15": {
-        "prefill_graphs": _BREAKS | {"latent", "adapters", "groups"}, "ungraphed": frozenset(), "seen_graphs": frozenset(),
+        "prefill_graphs": _BREAKS | {"latent", "adapters", "groups", "roles"}, "ungraphed": frozenset(), "seen_graphs": frozenset(),
         "eager_graphs": False, "a2a_reserve": True, "role_step": True, "role_graphs": True, "fa4_pages": "any",
     },
     "0.5.16": {
         "prefill_graphs": _BREAKS | {"latent", "adapters", "groups", "contexts"}, "seen_graphs": _SEEN_0516,
+        "pieced": _PIECED_0516,
     },
     "0.5.17": {
-        "role_vision": False,
+        "role_vision": False, "graphed_context": False,
         "blackwell": _NAMED_0517, "blackwell_fa4": True, "pages": {}, "packed_glm": True,
         "prefill_graphs": _BREAKS | {"dense latent", "contexts", "two batches"}, "ungraphed": frozenset({"NemotronHForCausalLM"}),
     },
-    "0.5.18": {"prefill_graphs": _BREAKS | {"contexts", "two batches"}, "ungraphed": frozenset(), "seen_graphs": _SEEN_0518},
-    "0.5.19": {"blackwell": _NAMED_0519, "prefill_graphs": _BREAKS | {"contexts", "two batches", "stages"}, "seen_graphs": _SEEN_0519},
+    "0.5.18": {
+        "block_drafts": "ranks", "pieced": _PIECED_0518,
+        "prefill_graphs": _BREAKS | {"contexts", "two batches"}, "ungraphed": frozenset(), "seen_graphs": _SEEN_0518,
+    },
+    "0.5.19": {
+        "blackwell": _NAMED_0519, "prefill_graphs": _BREAKS | {"contexts", "two batches", "stages"}, "seen_graphs": _SEEN_0519,
+        "pieced": _PIECED_0519,
+    },
     "0.5.20": {"prefill_graphs": _BREAKS | {"contexts", "two batches", "stages", "kda"}, "seen_graphs": _SEEN_0520},
-    "0.5.22": {"graph_capped": True, "scaled_drafts": False, "lone_groups": False, "blackwell": _NAMED_0522, "seen_graphs": _SEEN_0522},
+    "0.5.22": {
+        "block_drafts": "own", "pieced": frozenset(), "graph_capped": True, "scaled_drafts": False, "lone_groups": False,
+        "blackwell": _NAMED_0522, "seen_graphs": _SEEN_0522,
+    },
 }  # fmt: skip

@@ -13,6 +13,7 @@ from kvplan.engines.sglang.backends import named_backends
 from kvplan.engines.sglang.classes import NEVER_STAGED, STAGED_SINCE, TEXT_ALONE
 from kvplan.engines.sglang.exchange import copies
 from kvplan.engines.sglang.settle import settings_of
+from kvplan.engines.sglang.traits import keeps_prefixes, read_traits
 
 #: `get_min_capability` of the quantisation configs: format or family -> the method, and what it needs.
 CAPABILITIES: dict[str, tuple[str, int]] = {
@@ -137,7 +138,10 @@ def _hierarchical(settled: Settled) -> bool:
 
 
 def tier_without_prefixes(settled: Settled) -> Values:
-    return {} if _hierarchical(settled) and Options(settled.question).flag("disable_radix_cache") else None
+    """... as asked, or since 0.5.6 by the model's class, which to then turns it off only later (model_runner.py)."""
+    s, off = settings_of(settled), Options(settled.question).flag("disable_radix_cache")
+    classed = release(s.release) >= (0, 5, 6) and not keeps_prefixes(settled.question, s.rules, read_traits(settled.model))
+    return {} if _hierarchical(settled) and (off or classed) else None
 
 
 def tier_over_context_ranks(settled: Settled) -> Values:

@@ -154,7 +154,8 @@ def _compressed_bytes(full: int, m: V4Model, k: SglangPoolSettings, rules: Sglan
         spare = k.page + page - 1 if rules.v4_states == "pages" else page + 1
         rows = full // (ratio * k.index_copies) if ratio == _SMALL else full // ratio
         total += (rows + spare) // page * _page(m, page) * layers
-        total += (full // ratio + spare) // page * page * _index_row(m) * layers if ratio == _SMALL else 0
+        keys = full // ratio + (spare if rules.v4_index else page + 1)
+        total += keys // page * page * _index_row(m) * layers if ratio == _SMALL else 0
     return total
 
 

@@ -29,6 +29,14 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "DSpark with dp attention requires --enable-dp-lm-head.", "0.5.16",
     ),
     Exclusion(
+        "speculative_algorithm=DFLASH&enable_dp_attention=*&data_parallel_size>1", "enable_dp_lm_head=*",
+        "DFLASH with dp attention requires --enable-dp-lm-head.", "0.5.23",
+    ),
+    Exclusion(
+        "speculative_algorithm=DFLASH&enable_dp_attention=*&data_parallel_size>1", "attn_cp_size=,1",
+        "DFLASH with dp attention does not support context parallel.", "0.5.23",
+    ),
+    Exclusion(
         "speculative_skip_dp_mlp_sync=*", "speculative_algorithm=EAGLE,NEXTN,EAGLE3",
         "--speculative-skip-dp-mlp-sync is only supported with speculative_algorithm == EAGLE", "0.5.11", "0.5.23",
     ),
@@ -41,7 +49,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "Currently speculative MoE runner backend cannot be flashinfer_trtllm for risk in some draft models.", "0.5.7", "0.5.10",
     ),
     Exclusion(
-        "speculative_draft_sink_size=*&speculative_algorithm=*", "speculative_draft_window_size=*",
+        "speculative_draft_sink_size=*", "speculative_draft_window_size=*",
         "--speculative-draft-sink-size requires --speculative-draft-window-size.", "0.5.21",
     ),
     Exclusion(

@@ -10,11 +10,13 @@ from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options, Speculation
 from kvplan.engines.sglang import memory
 from kvplan.engines.sglang.backends import named_backends
+from kvplan.engines.sglang.classes import PIECES
 from kvplan.engines.sglang.layout import SglangLayout
 from kvplan.engines.sglang.rules import SglangRules
 from kvplan.engines.sglang.traits import Traits
 
 AITER_SHARE, AITER_CONTEXT = 0.85, 8192
+_LLAMA_2 = 4096  # tokens of its longest prefill graph (handle_gpu_memory_settings)
 _VIT_PARAMETERS = 12  # of a transformer layer: about 12 hidden size squared
 _NO_LAYERS = 24  # what is taken for a tower whose config counts its layers in another key than num_hidden_layers
 _UNNAMED_TOWER = "LlavaLlamaForCausalLM"  # a class whose config names no tower
@@ -73,12 +75,18 @@ def sees(d: Deployment) -> bool:
 def graphs_prefill(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits, spec: Speculation | None) -> bool:
     """Whether prefill graphs are captured by default."""
     options, named = Options(d), d.model.architecture or ""
+    a2a, role = options.text("moe_a2a_backend") or "none", options.text("disaggregation_mode")
+    forced = options.flag("enforce_piecewise_cuda_graph") or options.flag("enable_breakable_cuda_graph")
+    forced = forced or options.text("cuda_graph_backend_prefill") not in (None, "disabled")
+    if rules.prefill_graphs is not None and forced and not rules.eager_pieces:  # a backend of prompts by name, which nothing overrules
+        return not (rules.role_graphs and role == "decode")
     if rules.prefill_graphs is None or (d.enforce_eager and not rules.eager_pieces) or options.flag("disable_prefill_cuda_graph"):
         return False
-    pieces = "classes" in rules.prefill_graphs  # 0.5.10 to 0.5.14
+    pieced = named in rules.pieced and d.multimodal != "off"
+    kept = (PIECES - {"towers"} | {"contexts"}) if pieced else rules.prefill_graphs
+    pieces = "classes" in kept  # 0.5.10 to 0.5.14
     if pieces and options.flag("enforce_piecewise_cuda_graph"):
         return True
-    a2a, role = options.text("moe_a2a_backend") or "none", options.text("disaggregation_mode")
     reasons = {
         "classes": named in rules.ungraphed,
         "drafts": spec is not None,
@@ -100,8 +108,14 @@ def graphs_prefill(d: Deployment, rules: SglangRules, shape: SglangLayout, trait
         "dense latent": traits.latent and traits.pooled_index is None,
         "compressed": traits.compressed,
         "kda": traits.kda,
+        "symmetric": options.flag("enable_symm_mem"),
     }
-    return named not in rules.ungraphed and not any(reasons[name] for name in rules.prefill_graphs)
+    return named not in rules.ungraphed and not any(reasons[name] for name in kept)
+
+
+def _said(d: Deployment) -> str:
+    """The model as it was named, of which a release looks for Llama 2 in its path."""
+    return d.model.name.lower().replace(" ", "-")
 
 
 def default_fraction(
@@ -116,7 +130,10 @@ def default_fraction(
     if rules.role_step and role == "decode":
         step = (d.max_num_seqs or graph_bs) * (options.count("speculative_num_draft_tokens") or (spec.tokens + 1 if spec else 1))
     if graphs_prefill(d, rules, shape, traits, spec):
-        largest = options.count("cuda_graph_max_bs_prefill") or min(chunk, options.count("max_total_tokens") or chunk)
+        usual = min(chunk, options.count("max_total_tokens") or chunk, _LLAMA_2 if "llama-2" in _said(d) else chunk)
+        largest = options.count("cuda_graph_max_bs_prefill") or usual
+        if rules.graphed_context and (asked := d.max_model_len or d.context):
+            largest = min(largest, asked)
         sizes = 0 if whole else memory.prefill_graph_sizes(largest)
     groups = int(rules.lone_groups and options.flag("enable_dp_attention")) if shape.attention_dp == 1 else shape.attention_dp
     decodes = (rules.eager_graphs or not d.enforce_eager) and not options.flag("disable_decode_cuda_graph")

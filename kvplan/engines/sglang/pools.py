@@ -22,7 +22,8 @@ NO_RADIX_STATES = 512  # state slots of 0.5.3 to 0.5.6 without a prefix cache (m
 class SglangPoolSettings(NamedTuple):
     """The settings that pools depend on, resolved.
 
-    draft_tokens    tokens verified per step, 0 without speculation; draft_chain: they are one chain, no tree
+    draft_tokens    tokens verified per step, 0 without speculation; draft_chain: they are one chain, no tree; idle_tokens: as many, of no
+                    drafter: states have room for them that is not charged
     draft_branches  tokens that a step branches into
     state_groups    attention groups that the slots of states are dealt out to
     decodes         the server only decodes; tracked: state slots that it gives a request for prefixes at once
@@ -47,6 +48,7 @@ class SglangPoolSettings(NamedTuple):
     max_total_tokens: int | None
     fraction: float
     draft_branches: int = 1
+    idle_tokens: int = 0
     state_groups: int = 1
     decodes: bool = False
     tracked: int = 0
@@ -97,7 +99,7 @@ class States(NamedTuple):
         Source: mem_cache/memory_pool.py, MambaPool; disaggregation/decode.py, HybridMambaDecodeReqToTokenPool. Copies of one chain of
         drafts share convolution windows from 0.5.14 on.
         """
-        n, received = k.draft_tokens, k.received(running, rules)
+        n, received = k.draft_tokens or k.idle_tokens, k.received(running, rules)
         allocated = (
             self.slots
             if not k.decodes
@@ -177,7 +179,7 @@ def request_cap(window: int, k: SglangPoolSettings, rules: SglangRules) -> int:
 
 def window_tokens_per_request(window: int, k: SglangPoolSettings) -> int:
     """Window slots that one decoding request keeps: window, what is not evicted yet, and the page its start lies in."""
-    return window + EVICTION_INTERVAL * max(k.draft_tokens, 1) + k.page
+    return window + EVICTION_INTERVAL * max(k.draft_tokens or k.idle_tokens, 1) + k.page
 
 
 def tokens(rest: int, cells: Cells, k: SglangPoolSettings, rules: SglangRules) -> Tokens:

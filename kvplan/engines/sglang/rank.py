@@ -13,7 +13,7 @@ from kvplan.engines.sglang.ngram import Beside
 from kvplan.engines.sglang.pools import SglangPoolSettings, States, Tokens
 from kvplan.engines.sglang.rules import SglangRules
 from kvplan.tensors import Layer, Lowered, distinct
-from kvplan.units import LARGEST
+from kvplan.units import LARGEST, cdiv
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +65,15 @@ class SglangPools:
 
 
 class Drafted(NamedTuple):
-    """What a drafter adds to a token: `layers` as large as the target's, or its own; `known`: whose they are; `own`: charged by those."""
+    """What a drafter adds to a token: `layers` as large as the target's, or its own; `known`: whose they are; `own`: charged by those.
+
+    tp  ranks that its heads are charged as split over, where a release does not see that they share prompts
+    """
 
     layers: int
     known: tuple[Layer, ...]
     own: bool
+    tp: int
 
 
 def read_stage(
@@ -77,8 +81,8 @@ def read_stage(
 ) -> SglangStage:
     """The stage's cells; the draft of speculation is on every stage that has layers, as the engine counts it.
 
-    A draft worker has a pool of its own of as many tokens; what a token is charged for it is a share of the target's, for DFlash and
-    DSpark the drafter's own, before 0.5.14 nothing. `beside`: what it takes that is not charged.
+    A draft worker has a pool of its own of as many tokens; what a token is charged for it is a share of the target's, before 0.5.14
+    nothing; for DFlash and DSpark a share, since 0.5.18 the drafter's own. `beside`: what it takes that is not charged.
     """
     lowered = list(model.layers[layers.start : layers.stop])
     if deepseek_v4.is_compressed(model.layers):
@@ -97,15 +101,24 @@ def read_stage(
     charged = with_draft(cells, draft.layers, split.dcp if rules.dcp_index else 1, by_float=rules.scaled_drafts)
     drafted = charged.full_held - cells.full_held
     if draft.known:
-        own = [layer_bytes(layer, split, rules) for layer in draft.known]
-        wide = 1 if rules.dcp_index else split.dcp  # index keys may be of all the context's ranks already
-        drafted = sum(x.kv_token * split.dcp + x.index_token * wide for x in own)
-        if draft.own:
-            charged = cells._replace(full=cells.full + drafted)
-    if not rules.draft_in_cell:
+        drafted = _own_rows(draft, split, rules)
+        if draft.own and rules.block_drafts != "shared":
+            seen = split if rules.block_drafts == "own" else split._replace(attn_tp=draft.tp)
+            charged = cells._replace(full=cells.full + _own_rows(draft, seen, rules))
+    if draft.own and rules.block_drafts == "shared":
+        layers_of_both = cells.n_full + (len(draft.known) or draft.layers)
+        charged = cells if split.windows or not cells.n_full else cells._replace(full=cdiv(cells.full * layers_of_both, cells.n_full))
+    elif not rules.draft_in_cell or (split.windows and not rules.window_drafts):
         charged, drafted = cells, drafted if draft.known else 0
     cells = charged._replace(full_held=cells.full_held, ring=beside.request, spare_rings=beside.spare, beside=cells.beside + beside.slot)
     return SglangStage(layers=layers, cells=cells, compressed=None, cross=any(x.cross for x in held), drafted=drafted)
+
+
+def _own_rows(draft: Drafted, split: Split, rules: SglangRules) -> int:
+    """Bytes of a token in the drafter's pool; index keys may be of all the context's ranks already."""
+    wide = 1 if rules.dcp_index else split.dcp
+    own = [layer_bytes(layer, split, rules) for layer in draft.known]
+    return sum(x.kv_token * split.dcp + x.index_token * wide for x in own)
 
 
 def _alike(held: list[LayerBytes], kinds: list[LayerBytes]) -> list[LayerBytes]:

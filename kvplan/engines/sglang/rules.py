@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from kvplan.engines.common.releases import Releases, cumulative
 from kvplan.engines.sglang import classes
-from kvplan.engines.sglang.classes import STATES_OF_ALL
+from kvplan.engines.sglang.classes import KIMI_LINEAR, MAMBA2, STATES_OF_ALL, WHISPER
 
 
 class Tier(NamedTuple):
@@ -64,8 +64,6 @@ EXCLUSIVE = _GEMMA4 | _SPLIT_0410 | {
 }  # fmt: skip
 #: Models whose maximum these releases multiply by the factor of their rope_scaling (hf_transformers_utils.py get_context_length).
 _STRETCHED = {"Gemma3ForConditionalGeneration": 8}
-MAMBA2 = frozenset({"FalconH1ForCausalLM", "NemotronHForCausalLM"})
-KIMI_LINEAR = frozenset({"KimiLinearForCausalLM"})
 #: Hybrid models whose states get two more slots per request under overlap scheduling (arg_groups/overrides.py, _MAMBA_EXTRA_BUFFER_ARCHS).
 _EXTRA_0514 = frozenset({
     "BailingMoeV2_5ForCausalLM", "FalconH1ForCausalLM", "GraniteMoeHybridForCausalLM", "InternS2PreviewForConditionalGeneration",
@@ -104,7 +102,7 @@ class SglangRules(NamedTuple):
     graph_capped     decode graphs never larger than max_running_requests
     prefill_graphs   prefill graphs are captured by default and reserve memory, save for these reasons; None: they are not
     ungraphed        classes without prefill graphs
-    seen_graphs      multimodal classes that have them
+    seen_graphs      multimodal classes that have them; pieced: in pieces, kept from them by what kept all classes up to 0.5.14
     lone_groups      --enable-dp-attention reserves memory where dp is 1, too
     eager_graphs     memory of decode graphs is reserved where none are captured, too
     a2a_reserve      memory of DeepEP's buffers is reserved
@@ -112,6 +110,7 @@ class SglangRules(NamedTuple):
     pieces           memory of prefill graphs that are asked for: none; by the most tokens of one; by their number
     role_step        activations of a server that only decodes are of its largest batch, not of a chunk
     role_graphs      ... not of graphs of the phase that a server leaves to others
+    graphed_context  prefill graphs are never longer than a context that is asked for
     eager_pieces     prefill graphs are captured all the same
     blackwell        class -> its backend on B200 and its like; empty: one whose pages are as asked
     blackwell_heads  ... others with K and V take trtllm_mha there; with rows of other widths, fa4 (blackwell_fa4)
@@ -138,7 +137,10 @@ class SglangRules(NamedTuple):
     own_numbers      ... whose window pool numbers its pages by itself
     request_caps     the window pool may be sized from max_running_requests
     draft_in_cell    the draft's KV is part of the bytes per token: of no draft; of one that has a path; of one that the config counts, too
+    window_drafts    drafts beside a window pool are charged, too
     scaled_drafts    a token of a plain model is charged for a draft's layers by a float
+    block_drafts     DFlash's and DSpark's layers are charged as the target's, none of them beside a window pool; as their own rows over
+                     all of tp; as those of a rank
     tree             steps and tokens verified where drafts are a tree by default
     chains           models whose drafts are a chain by default, not a tree; None: all but TREES
     chained_pages    drafts in pages of more than one token are a chain, whatever is asked
@@ -156,7 +158,7 @@ class SglangRules(NamedTuple):
     decode_slots     how many state slots a server that only decodes allocates (pools.States.at)
     decode_received  received requests follow what is asked for, not what runs
     radix_states     recurrent models: no prefix cache at all; the ratio even against an explicit number; an explicit number first
-    no_radix         recurrent models without a prefix cache
+    no_radix         models without a prefix cache
     paged_states     a prefix cache with states keeps the page size; else it is forced to 1
     running          an explicit max_running_requests: taken as it is; at most the estimate; at most half the tokens
     spare_request    the request pool is one larger than asked
@@ -173,6 +175,7 @@ class SglangRules(NamedTuple):
     fp4_workspace    fp4: a layer's fp8 rows are charged as a workspace
     v4_states        DeepSeek-V4's compressor states: both ratios' for each window of tokens; the large ratio's for each request; the small
                      ratio's for each page
+    v4_index         its index keys have as many spare pages as its rows
     v4_staged        DeepSeek-V4 is charged for a stage's layers; else for all of the model's, its draft's among them
     whole_default    a window pool of 0.8 asked of DeepSeek-V4 is taken for the default of others, and so for none asked
     no_buffer_pages  states without extra buffers refuse pages of more than one token
@@ -195,12 +198,14 @@ class SglangRules(NamedTuple):
     prefill_graphs: frozenset[str] | None = None
     ungraphed: frozenset[str] = frozenset()
     seen_graphs: frozenset[str] = frozenset()
+    pieced: frozenset[str] = frozenset()
     lone_groups: bool = True
     eager_graphs: bool = True
     eager_pieces: bool = True
     a2a_reserve: bool = False
     role_step: bool = False
     role_graphs: bool = False
+    graphed_context: bool = False
     role_vision: bool = True
     pieces: Literal["", "quarter", "eighth", "sizes", "all sizes"] = ""
     blackwell: Mapping[str, str] = {}
@@ -230,7 +235,9 @@ class SglangRules(NamedTuple):
     own_numbers: bool = True
     request_caps: bool = False
     draft_in_cell: Literal["", "by_path", "counted"] = ""
+    window_drafts: bool = False
     scaled_drafts: bool = True
+    block_drafts: Literal["shared", "ranks", "own"] = "shared"
     tree: tuple[int, int] = (5, 64)
     chains: frozenset[str] | None = frozenset()
     chained_pages: bool = True
@@ -263,6 +270,7 @@ class SglangRules(NamedTuple):
     fp4_states: bool = False
     fp4_workspace: bool = False
     v4_states: Literal["windows", "requests", "pages"] = "windows"
+    v4_index: bool = False
     v4_staged: bool = False
     whole_default: bool = True
     no_buffer_pages: bool = False
@@ -328,39 +336,31 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "running": "estimated",
             "staged_states": "kept",
             "drafts_unshared": False,
+            "no_radix": KIMI_LINEAR | WHISPER,
             "layer_lists": True,
             "lora_vocabulary": "split",
             "lora_experts": "whole",
             "lora_all_embeds": True,
         },
     ),
-    (
-        "0.5.11",
-        {
-            "split_from": "bytes",
-            "paged_states": False,
-            "fp4_windows": True,
-            "split": _SPLIT_0511,
-            "rope_by_head_dim": True,
-            "lora_experts": "ranks",
-        },
-    ),
+    ("0.5.11", {"split": _SPLIT_0511, "rope_by_head_dim": True, "lora_experts": "ranks"}),
     ("0.5.12", {"split": _SPLIT_0512, "stretched": {}, "amd_dsa_page": 64, "lora_heads": True}),
     ("0.5.13", {"split": _SPLIT_0513, "v4_staged": True, "rope_by_head_dim": False}),
     (
         "0.5.14",
         {
             "running": "half",
+            "spec_reserve": (0, 0),
             "draft_in_cell": "by_path",
             "draft_states": "shared",
             "shared_windows": True,
             "extra_buffer": _EXTRA_0514,
             "no_buffer_pages": True,
             "paged_states": True,
-            "no_radix": frozenset(),
+            "no_radix": WHISPER,
         },
     ),
-    ("0.5.15", {"split": _SPLIT_0515, "spec_reserve": (0, 0), "v4_states": "requests", "one_buffer": "counted"}),
+    ("0.5.15", {"split": _SPLIT_0515, "window_drafts": True, "v4_states": "requests", "one_buffer": "counted"}),
     ("0.5.16", {"split": _SPLIT_0516, "fp4_workspace": True, "extra_buffer": _EXTRA_0516, "window_checked": "ratio"}),
     (
         "0.5.17",
@@ -388,7 +388,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
         },
     ),
     ("0.5.21", {"split": _SPLIT_0521, "next_window": False, "fp4_workspace": False, "v4_states": "pages", "extra_buffer": _EXTRA_0521}),
-    ("0.5.22", {"split": _SPLIT_0522, "one_buffer": "whole", "dcp_index": True, "dsa_elides": "always"}),
+    ("0.5.22", {"split": _SPLIT_0522, "one_buffer": "whole", "v4_index": True, "dcp_index": True, "dsa_elides": "always"}),
     ("0.5.23", {"split": _SPLIT_0523, "extra_buffer": _EXTRA_0523}),
 )
 

@@ -9,7 +9,7 @@ from kvplan.dtypes import canonical
 from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.releases import release
-from kvplan.engines.common.settling import served_in
+from kvplan.engines.common.settling import checkpoint_format, served_in
 from kvplan.engines.sglang import exchange
 from kvplan.engines.sglang.as_read import as_read
 from kvplan.engines.sglang.backends import named_backends
@@ -40,6 +40,8 @@ def as_served(d: Deployment, version: str, rules: SglangRules) -> tuple[Deployme
     if since and d.model.towers and d.multimodal is None and release(version) >= release(since):
         d = replace(d, multimodal="off")
         picked = (*picked, "sglang serves this model without images unless --enable-multimodal (multimodal on) is given")
+    if d.model.architecture == "GptOssForCausalLM" and d.dtype and "mxfp4" in checkpoint_format(d):
+        d, picked = replace(d, dtype="bf16"), (*picked, "sglang serves gpt-oss in MXFP4 in bf16, whatever dtype is asked")
     own = canonical(d.model.dtype, "dtype")  # configs/model_config.py _get_and_verify_dtype
     d, served = served_in(d, own if own != "f32" else "bf16" if (d.model.architecture or "").startswith("Gemma") else "f16", FACTS.title)
     return d, (*alone, *picked, *served)

@@ -43,11 +43,19 @@ DSA_BACKENDS = (
     "tilelang", "triton", "aiter", "intel_xpu", "flashmla_prefill", "flashmla_decode",
 )  # fmt: skip
 #: Options whose values are read for refusals alone; a release's own parser says which of them it has.
-PARSED = ("quantization", "moe_runner_backend", "linear_attn_backend", "linear_attn_decode_backend")
+PARSED = (
+    "quantization",
+    "moe_runner_backend",
+    "linear_attn_backend",
+    "linear_attn_decode_backend",
+    "kv_canary",
+    "cuda_graph_backend_prefill",
+)
 FLAGS = (
     "enable_deepseek_v4_fp4_indexer",
     "disable_decode_cuda_graph",
     "enforce_piecewise_cuda_graph",
+    "enable_breakable_cuda_graph",
     "enable_page_major_kv_layout",
     "enable_hisparse", "prefill_round_robin_balance", "language_only",
 )  # fmt: skip
@@ -63,7 +71,7 @@ class SglangSettings(NamedTuple):
     swa_ratio     as asked for, or None
     most_context  what a context may be at most
     graph_bs      the largest batch that decode graphs are captured for; graph_sizes: how many
-    asked_page    tokens of a page before a backend changes them
+    asked_page    tokens of a page before a backend changes them; states_page: as states are looked at
     picked_steps  nobody said how many steps a drafter makes
     """
 
@@ -81,6 +89,7 @@ class SglangSettings(NamedTuple):
     graph_bs: int
     graph_sizes: int
     asked_page: int
+    states_page: int
     picked_steps: bool
 
     @property
@@ -122,7 +131,9 @@ def settle(d: Deployment) -> Settled:
         max(listed, default=0) or options.count("cuda_graph_max_bs") or memory.decode_graph_bs(rules, gpu_mib, shape.tp, d.max_num_seqs)
     )
     chunk = d.max_num_batched_tokens or memory.chunk_size(rules, gpu_mib, options.text("disaggregation_mode", MODES))
-    page = _page(backends.before_drafts(asked, d), rules, traits, options)
+    undrafted = backends.before_drafts(asked, d)
+    page = _page(undrafted, rules, traits, options)
+    seen = backends.states_page(undrafted, rules, traits, page)
     running = pages.DSV4_RUNNING if traits.compressed else DRAFTING_RUNNING if spec else None
     defaults: dict[str, Any] = {
         "engine": ("sglang", "kvplan"),
@@ -154,7 +165,7 @@ def settle(d: Deployment) -> Settled:
         release=version,
         rules=rules,
         layout=shape,
-        pools=pool_settings(question, rules, shape, traits),
+        pools=pool_settings(question, rules, shape, traits, seen),
         formats=stored,
         split=split,
         speculation=spec,
@@ -164,6 +175,7 @@ def settle(d: Deployment) -> Settled:
         allow_long=options.flag("allow_overwrite_longer_context_len"),
         graph_bs=graph_bs,
         asked_page=asked.block_size or 1,
+        states_page=seen,
         picked_steps=bool(spec and spec.method != "ngram" and not told_steps(asked)),
         graph_sizes=0 if exchange.without_graphs(d) else len(set(listed)) or memory.decode_graph_sizes(graph_bs),
     )
@@ -200,9 +212,10 @@ def _page(d: Deployment, rules: SglangRules, traits: Traits, options: Options) -
         return ngram.PAGE
     plain_states = not rules.paged_states and traits.states and d.model.architecture != "Lfm2MoeForCausalLM"
     if plain_states and keeps_prefixes(d, rules, traits) and with_buffers(d, rules, traits, 1) == "no_buffer":
-        return 1
-    return backends.forced_page(d, rules, traits) or minimax_m3.page(d) or pages.page_size(
-        d.block_size, backends.paged(d, rules, traits), latent=traits.latent, pooled_index=traits.pooled_index,
+        d = replace(d, block_size=1)  # which a backend changes like any other
+    seen = backends.forced_page(d, rules, traits) or d.block_size
+    return minimax_m3.page(d) or pages.page_size(
+        seen, backends.paged(d, rules, traits), latent=traits.latent, pooled_index=traits.pooled_index,
         compressed=traits.compressed, sparse_page=rules.amd_dsa_page if on_amd(d) else pages.DSA_PAGE, own=rules.pages,
     )  # fmt: skip
 
@@ -291,12 +304,12 @@ def head_split(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: T
     return Split(shape.attn_tp, shape.dcp, traits.pooled_index is not None, raw, exclusive, windows, traits.states, numbered, ranks)
 
 
-def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits) -> SglangPoolSettings:
-    """The settings that pools depend on, from a settled question."""
+def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits, states_page: int) -> SglangPoolSettings:
+    """The settings that pools depend on, from a settled question; states_page: tokens of a page as states are looked at."""
     options, spec = Options(d), read_speculative(d.speculative)
     # pipeline parallelism turns overlap off, after the strategy of states was chosen (server_args.py)
     radix, overlap = keeps_prefixes(d, rules, traits), shape.pp == 1 and not options.flag("disable_overlap_schedule")
-    told, strategy = options.count("speculative_num_draft_tokens"), with_buffers(d, rules, traits, d.block_size or 1)
+    told, strategy = options.count("speculative_num_draft_tokens"), with_buffers(d, rules, traits, states_page)
     named_zero = options.flag("zero_chunk") and d.model.architecture not in WHOLE_PROMPTS
     return SglangPoolSettings(
         page=d.block_size or 1,
@@ -306,9 +319,10 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits
         attention_dp=shape.attention_dp,
         state_groups=shape.attention_dp if traits.gated or rules.radix_states != "ratio" else 1,
         draft_tokens=0 if spec is None else told or spec.tokens + 1,
+        idle_tokens=told or 0 if spec is None else 0,
         draft_steps=0 if spec is None or spec.method == "ngram" else spec.tokens,
         draft_branches=options.count("speculative_eagle_topk") or 1,
-        draft_chain=spec is not None and not is_tree(d) and told in (None, spec.tokens + 1),
+        draft_chain=not is_tree(d) and (spec is None or told in (None, spec.tokens + 1)),
         radix=radix,
         overlap=overlap,
         swa_ratio=options.number("swa_full_tokens_ratio") or 0.8,

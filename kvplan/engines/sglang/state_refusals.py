@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import checkpoint_format
 from kvplan.engines.common.stops import Move, Stop, Values
 from kvplan.engines.sglang.as_read import misreads
@@ -20,23 +21,41 @@ from kvplan.tensors import CacheTensor, distinct
 def paged_states(settled: Settled) -> Values:
     """States that a prefix cache keeps without extra buffers, in pages of more than one token."""
     s, d = settings_of(settled), settled.question
-    traits, page = read_traits(settled.model), s.pools.page
+    traits, page = read_traits(settled.model), s.states_page
     known = s.rules.no_buffer_pages and d.model.architecture is not None
     kept = known and page > 1 and traits.states and keeps_prefixes(d, s.rules, traits)
     return {"page": page} if kept and with_buffers(d, s.rules, traits, page) == "no_buffer" else None
 
 
+def _drafted(settled: Settled) -> int:
+    """Tokens of a step of drafts where they were asked for; those that a release picks come later."""
+    s = settings_of(settled)
+    return 0 if s.picked_steps else s.pools.draft_tokens or s.pools.idle_tokens
+
+
 def buffers_not_supported(settled: Settled) -> Values:
-    """Extra buffers asked for a model without them: up to 0.5.13 whether prefixes are kept or not."""
+    """Extra buffers asked for a model without them, or since 0.5.14 of other kernels than Triton's: to 0.5.13 with or without prefixes."""
     s, name = settings_of(settled), settled.question.model.architecture or ""
     if not s.rules.extra_buffer:
         return {"architecture": name} if _told(settled, "extra_buffer") and name in UNBUFFERED else None
     told = _told(settled, "extra_buffer") or _told(settled, "extra_buffer_lazy")
-    return {"architecture": name} if told and name and name not in s.rules.extra_buffer and _shares(settled) else None
+    kernels = Options(settled.question).text("linear_attn_backend") in (None, "triton")
+    lacks = bool(name) and (name not in s.rules.extra_buffer or not kernels)
+    return {"architecture": name} if told and lacks and _shares(settled) else None
 
 
 def buffers_without_prefixes(settled: Settled) -> Values:
     return {} if _told(settled, "extra_buffer") and not _shares(settled) else None
+
+
+def lazy_apart(settled: Settled) -> Values:
+    """Lazy buffers asked for in a server of one role, or beside what they do not know yet: drafts to 0.5.16, DFlash in 0.5.17."""
+    s, d = settings_of(settled), settled.question
+    role = Options(d).text("disaggregation_mode") or "null"
+    method, at = s.speculation.method if s.speculation else "", release(s.release)
+    drafts = _drafted(settled) > 0 if at < (0, 5, 17) else at < (0, 5, 18) and method == "dflash"
+    beside = "under PD disaggregation" if role != "null" and at >= (0, 5, 17) else f"with {method or 'spec'}" if drafts else ""
+    return {"beside": beside} if beside and _told(settled, "extra_buffer_lazy") and _shares(settled) else None
 
 
 def overlap_without_buffers(settled: Settled) -> Values:
@@ -53,9 +72,9 @@ def lazy_without_overlap(settled: Settled) -> Values:
 def between_tracked(settled: Settled) -> Values:
     """Pages that do not end where a state is kept beside prefixes, every so many tokens; or drafts, as asked for, that step over it."""
     s, d = settings_of(settled), settled.question
-    page, every, traits = s.pools.page, Options(d).count("mamba_track_interval") or TRACKED, read_traits(settled.model)
+    page, every, traits = s.states_page, Options(d).count("mamba_track_interval") or TRACKED, read_traits(settled.model)
     tracked = traits.states and _shares(settled) and with_buffers(d, s.rules, traits, page) != "no_buffer"
-    drafted = 0 if s.picked_steps else s.pools.draft_tokens
+    drafted = _drafted(settled)
     return {"every": every, "page": page, "drafted": drafted} if tracked and (every % page or every < drafted) else None
 
 
@@ -64,7 +83,7 @@ def drafts_beside_prefixes(settled: Settled) -> Values:
     s, d = settings_of(settled), settled.question
     traits = read_traits(settled.model)
     kept = s.speculation is not None and traits.states and keeps_prefixes(d, s.rules, traits)
-    bare = kept and with_buffers(d, s.rules, traits, s.pools.page) == "no_buffer"
+    bare = kept and with_buffers(d, s.rules, traits, s.states_page) == "no_buffer"
     return {"architecture": d.model.architecture or "this model"} if bare else None
 
 
@@ -75,6 +94,14 @@ def unlisted_layers(settled: Settled) -> Values:
         return None
     experts = (i for i, name in enumerate(model.layer_names) if any(m.kind == "moe" for m in model.blocks[name].mlps))
     return {"layer": next(experts, 1)}
+
+
+def unknown_names(settled: Settled) -> Values:
+    return {} if misreads(settled.question.model, settings_of(settled).rules) == "names" else None
+
+
+def unnumbered_layers(settled: Settled) -> Values:
+    return {} if misreads(settled.question.model, settings_of(settled).rules) == "numbers" else None
 
 
 def _told(settled: Settled, wanted: str) -> bool:
@@ -173,6 +200,11 @@ BUFFERS: tuple[Stop, ...] = (
         "mem_cache/kv_cache_configurator.py", since="0.5.14", when=lazy_without_overlap,
     ),
     Stop(
+        "lazy buffers", "extra_buffer_lazy unsupported {beside:t}",
+        "these buffers know no server of one role and, to 0.5.17, not all drafts",
+        (Move("option:mamba_radix_cache_strategy", "extra_buffer"),), STRATEGY, since="0.5.14", when=lazy_apart,
+    ),
+    Stop(
         "drafts beside states",
         "Speculative decoding for {architecture} is not compatible with radix cache when using --mamba-scheduler-strategy no_buffer.",
         "this model's states are not kept for prefixes beside a draft without extra buffers",
@@ -200,6 +232,18 @@ RANKS: tuple[Stop, ...] = (
     Stop(
         "keys of states", "AssertionError: {size} is not divisible by {tp}", "channels of keys are dealt out evenly", _TP,
         "distributed/utils.py ensure_divisibility; layers/linear.py ColumnParallelLinear", since="0.5.2", when=key_channels, loading=True,
+    ),
+    Stop(
+        "GLM's list of layers", "The `layer_types` entries must be in",
+        "the transformers of this release know no deepseek_sparse_attention", (_NEWER,),
+        "transformers 5.6 to 5.8 configuration_utils.py validate_layer_type", since="0.5.11", before="0.5.15",
+        near=("deepseek_sparse_attention",), when=unknown_names, numbers="deepseek_sparse_attention is none of them",
+    ),
+    Stop(
+        "Kimi Linear's list of layers", "TypeError: 'NoneType' object is not subscriptable",
+        "layers are numbered in linear_attn_config, which this config.json does not have",
+        (Move("", "a checkpoint whose config has it"),), "configs/kimi_linear.py KimiLinearConfig mamba2_cache_params", since="0.5.5",
+        near=("linear_attn_config",), when=unnumbered_layers, numbers="layer_types is not read",
     ),
     Stop(
         "Nemotron's list of layers", "KeyError: 'model.layers.{layer}.mixer.experts.w13_weight'",

@@ -4,39 +4,35 @@ From server_args.py and arg_groups/fields of the releases named in arguments.py.
 """
 
 IRRELEVANT: dict[tuple[str, str], str] = {
+    ("", "0.4.3"): "disable-jump-forward! file-storage-pth prefill-only-one-req return-hidden-states!",
+    ("", "0.4.7"): "enable-flashinfer-mla!",
+    ("", "0.5.10"): "ds-channel-config-path ds-heavy-channel-num ds-heavy-channel-type ds-heavy-token-num ds-sparse-decode-threshold",
+    ("", "0.5.12"): "enable-nan-detection!",
+    ("", "0.5.19"): "stream-output!",
     ("", ""): """
         allow-auto-truncate! api-key chat-template constrained-json-whitespace-pattern decode-log-interval delete-ckpt-after-loading!
         disable-outlines-disk-cache! dist-init-addr=nccl-init-addr download-dir enable-cache-report! enable-custom-logit-processor!
         enable-metrics! enable-p2p-check! grammar-backend host load-balance-method log-level log-level-http log-requests! lora-backend
         port quantization-param-path random-seed revision sampling-backend schedule-conservativeness schedule-policy served-model-name
         show-time-cost! skip-tokenizer-init! stream-interval tokenizer-mode tokenizer-path tool-call-parser torch-compile-max-bs
-        triton-attention-reduce-in-fp32! trust-remote-code! watchdog-timeout enable-hicache!
-        num-continuous-decode-steps# base-gpu-id#
+        triton-attention-reduce-in-fp32! trust-remote-code! watchdog-timeout num-continuous-decode-steps# base-gpu-id#
     """,
-    ("", "0.4.3"): "disable-jump-forward! file-storage-pth prefill-only-one-req return-hidden-states!",
-    ("", "0.4.7"): "enable-flashinfer-mla!",
-    ("", "0.5.10"): """
-        ds-channel-config-path ds-heavy-channel-num ds-heavy-channel-type ds-heavy-token-num ds-sparse-decode-threshold
-        enable-nan-detection!
-    """,
-    ("", "0.5.18"): "stream-output!",
     ("0.4.6", "0.4.6"): "n-share-experts-fusion",
     ("0.4.6", "0.4.7"): "enable-flashmla!",
+    ("0.4.6", "0.5.0"): "pdlb-url",
+    ("0.4.6", "0.5.3"): "max-micro-batch-size#",
     ("0.4.6", "0.5.13"): "debug-tensor-dump-inject",
+    ("0.4.6", "0.5.19"): "collect-tokens-histogram! enable-expert-distribution-metrics!",
     ("0.4.6", ""): """
         completion-template debug-tensor-dump-input-file debug-tensor-dump-output-folder disable-fast-image-processor!
         disaggregation-bootstrap-port disaggregation-ib-device disaggregation-transfer-backend dist-timeout
         enable-tokenizer-batch-encode! file-storage-path flashinfer-mla-disable-ragged! hicache-write-policy log-requests-level
-        reasoning-parser speculative-accept-threshold-acc speculative-accept-threshold-single warmups
-        disable-chunked-prefix-cache! gpu-id-step#
-        bucket-e2e-request-latency* bucket-inter-token-latency* bucket-time-to-first-token* deepep-config
+        reasoning-parser speculative-accept-threshold-acc speculative-accept-threshold-single warmups disable-chunked-prefix-cache!
+        gpu-id-step# bucket-e2e-request-latency* bucket-inter-token-latency* bucket-time-to-first-token* deepep-config
         enable-request-time-stats-logging! ep-dispatch-algorithm eplb-rebalance-num-iterations init-expert-location kv-events-config
         mm-attention-backend preferred-sampling-params
     """,
     ("0.4.7", "0.4.9"): "impl",
-    ("0.4.6", "0.5.0"): "pdlb-url",
-    ("0.4.6", "0.5.3"): "max-micro-batch-size#",
-    ("0.4.6", "0.5.18"): "collect-tokens-histogram! enable-expert-distribution-metrics!",
     ("0.4.7", ""): "eplb-algorithm eplb-rebalance-layers-per-chunk",
     ("0.4.8", "0.4.9"): "disable-overlap-cg-plan! enable-flashinfer-moe!",
     ("0.4.8", "0.5.3"): "debug-tensor-dump-prefill-only!",
@@ -75,7 +71,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     """,
     ("0.5.4", "0.5.4"): "enable-beta-spec! kt-amx-method kt-amx-weight-path",
     ("0.5.4", "0.5.10"): "multi-item-scoring-delimiter",
-    ("0.5.4", "0.5.18"): "piecewise-cuda-graph-compiler",
+    ("0.5.4", "0.5.19"): "piecewise-cuda-graph-compiler",
     ("0.5.4", ""): """
         abort-on-priority-when-disabled! checkpoint-engine-wait-weights-before-ready! constrained-json-disable-any-whitespace!
         disable-tokenizer-batch-decode! elastic-ep-backend grpc-mode! kt-threadpool-count lora-eviction-policy
@@ -90,94 +86,106 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     """,
     ("0.5.6", "0.5.6"): "enable-flashinfer-autotune!",
     ("0.5.7", "0.5.7"): "disaggregation-decode-enable-fake-auto!",
-    ("0.5.7", "0.5.18"): "custom-sigquit-handler",
+    ("0.5.7", "0.5.13"): "custom-sigquit-handler",
     ("0.5.7", ""): """
         disable-flashinfer-autotune! dllm-algorithm-config enable-dynamic-chunking! enable-fused-qk-norm-rope?
         enable-precise-embedding-interpolation! enable-prefix-mm-cache! enable-torch-compile-debug-mode! encoder-transfer-backend
-        encoder-urls* fastapi-root-path forward-hooks* fp8-gemm-backend limit-mm-data-per-request log-requests-format
-        mm-process-config pp-async-batch-depth prefill-max-requests remote-instance-weight-loader-backend
+        encoder-urls* fastapi-root-path forward-hooks* fp8-gemm-backend limit-mm-data-per-request log-requests-format mm-process-config
+        pp-async-batch-depth prefill-max-requests remote-instance-weight-loader-backend
         remote-instance-weight-loader-start-seed-via-transfer-engine! rl-quant-profile soft-watchdog-timeout
         speculative-draft-attention-backend speculative-moe-a2a-backend
     """,
     ("0.5.9", "0.5.9"): "disable-hicache-numa-detect!",
-    ("0.5.9", "0.5.18"): "nsa-prefill-cp-mode",
+    ("0.5.9", "0.5.19"): "nsa-prefill-cp-mode",
     ("0.5.9", ""): """
-        admin-api-key enable-prefill-delayer! extra-metric-labels fp4-gemm-backend hf-chat-template-name
-        log-requests-target* mamba-backend model-checksum
-        prefill-delayer-forward-passes-buckets* prefill-delayer-max-delay-passes prefill-delayer-token-usage-low-watermark
-        prefill-delayer-wait-seconds-buckets* uvicorn-access-log-exclude-prefixes*
+        admin-api-key enable-prefill-delayer! extra-metric-labels fp4-gemm-backend hf-chat-template-name log-requests-target*
+        mamba-backend model-checksum prefill-delayer-forward-passes-buckets* prefill-delayer-max-delay-passes
+        prefill-delayer-token-usage-low-watermark prefill-delayer-wait-seconds-buckets* uvicorn-access-log-exclude-prefixes*
     """,
-    ("0.5.10", "0.5.18"): "prefill-cp-mode",
+    ("0.5.10", "0.5.19"): "prefill-cp-mode",
     ("0.5.10", ""): """
         default-priority-value disable-priority-preemption! enable-adaptive-dispatch-to-encoder! enable-aiter-allreduce-fusion!
         enable-elastic-expert-backup! enable-fused-moe-sum-all-reduce! enable-mfu-metrics! enable-mm-global-cache! enable-ssl-refresh!
         enable-streaming-session! enforce-disable-flashinfer-allreduce-fusion! engine-info-bootstrap-port gc-threshold*
-        incremental-streaming-output! linear-attn-prefill-backend modelexpress-config
-        pre-warm-nccl! speculative-ngram-max-trie-depth ssl-ca-certs ssl-certfile ssl-keyfile ssl-keyfile-password
-        stream-response-default-include-usage! use-ray!
+        incremental-streaming-output! linear-attn-prefill-backend modelexpress-config pre-warm-nccl! speculative-ngram-max-trie-depth
+        ssl-ca-certs ssl-certfile ssl-keyfile ssl-keyfile-password stream-response-default-include-usage! use-ray!
     """,
-    ("0.5.11", "0.5.13"): "record-nolora-graph?",
-    ("0.5.13", "0.5.15"): "enable-deepep-waterfill! optimistic-prefill-retries",
-    ("0.5.13", "0.5.18"): "dsa-prefill-cp-mode enable-breakable-cuda-graph!",
-    ("0.5.13", "0.5.20"): "elastic-ep-rejoin!",
-    ("0.5.13", "0.5.22"): "speculative-skip-dp-mlp-sync!",
+    ("0.5.11", "0.5.12"): "record-nolora-graph?",
+    ("0.5.11", "0.5.20"): "elastic-ep-rejoin!",
+    ("0.5.11", "0.5.22"): "speculative-skip-dp-mlp-sync!",
+    ("0.5.11", ""): """
+        batch-notify-size debug-cuda-graph! enable-dp-attention-local-control-broadcast! enable-http2! enable-quant-communications!
+        lora-strict-loading? lora-use-virtual-experts! msprobe-dump-config grpc-http-sidecar-port speculative-adaptive-config
+        speculative-ngram-external-corpus-max-tokens speculative-ngram-external-corpus-path speculative-ngram-external-sam-budget
+        strip-thinking-cache! tokenizer-backend weight-loader-prefetch-checkpoints! weight-loader-prefetch-num-threads
+    """,
+    ("0.5.12", "0.5.15"): "enable-deepep-waterfill!",
+    ("0.5.12", ""): """
+        detokenizer-worker-num enable-forward-pass-metrics! enable-strict-thinking! forward-pass-metrics-ipc-name
+        forward-pass-metrics-worker-id lora-drain-wait-threshold model-config-parser prefill-delayer-max-delay-ms
+        prefill-delayer-queue-min-ratio weight-loader-drop-cache-after-load!
+    """,
+    ("0.5.13", "0.5.15"): "optimistic-prefill-retries",
+    ("0.5.13", "0.5.19"): "dsa-prefill-cp-mode",
     ("0.5.13", ""): """
-        asr-max-buffer-seconds asr-max-concurrent-sessions batch-notify-size debug-cuda-graph! deepep-dispatcher-output-dtype
-        detokenizer-worker-num disable-attn-tp-gather! dsa-topk-backend
-        enable-dp-attention-local-control-broadcast! enable-forward-pass-metrics! enable-http2!
-        enable-quant-communications! enable-strict-thinking! encoder-bootstrap-port encoder-register-urls*
-        forward-pass-metrics-ipc-name forward-pass-metrics-worker-id kv-canary-real-data kv-canary-sweep-interval lmcache-config-file
-        load-snapshot-publish-interval lora-drain-wait-threshold lora-strict-loading? lora-use-virtual-experts! model-config-parser
-        msprobe-dump-config prefill-delayer-max-delay-ms prefill-delayer-queue-min-ratio smg-http-sidecar-port=grpc-http-sidecar-port
-        speculative-adaptive-config speculative-ngram-external-corpus-max-tokens speculative-ngram-external-corpus-path
-        speculative-ngram-external-sam-budget strip-thinking-cache! tokenizer-backend trace-modules
-        weight-loader-drop-cache-after-load! weight-loader-prefetch-checkpoints! weight-loader-prefetch-num-threads
+        asr-max-buffer-seconds asr-max-concurrent-sessions deepep-dispatcher-output-dtype disable-attn-tp-gather! dsa-topk-backend
+        encoder-bootstrap-port encoder-register-urls* kv-canary-real-data kv-canary-sweep-interval lmcache-config-file
+        load-snapshot-publish-interval trace-modules
     """,
-    ("0.5.15", "0.5.20"): "cuda-graph-tc-compiler",
+    ("0.5.14", "0.5.21"): "cuda-graph-tc-compiler",
+    ("0.5.14", ""): "cp-strategy flashinfer-allreduce-fusion-backend speculative-use-rejection-sampling!",
     ("0.5.15", ""): """
-        bf16-gemm-backend cp-strategy decoupled-spec-bind-endpoint decoupled-spec-connect-endpoints* decoupled-spec-rank
-        decoupled-spec-role dsa-paged-mqa-logits-backend enable-mamba-cache-stochastic-rounding! enable-session-radix-cache!
-        enable-tf32-matmul? flashinfer-allreduce-fusion-backend mamba-cache-philox-rounds min-free-slots-delay spec-trace-dir
-        speculative-use-rejection-sampling!
+        bf16-gemm-backend decoupled-spec-bind-endpoint decoupled-spec-connect-endpoints* decoupled-spec-rank decoupled-spec-role
+        dsa-paged-mqa-logits-backend enable-mamba-cache-stochastic-rounding! enable-session-radix-cache! enable-tf32-matmul?
+        mamba-cache-philox-rounds min-free-slots-delay spec-trace-dir
     """,
-    ("0.5.18", "0.5.18"): "enable-gdn-replayssm-spec! stat-loggers",
-    ("0.5.18", ""): """
-        allowed-media-domains* dcp-comm-backend default-chat-template-kwargs disaggregation-decode-retraction-backup dllm-fdfo?
-        elastic-ep-join-mode elastic-ep-join-rank-offset elastic-ep-scale-timeout enable-scattered-sconv!
-        enable-tp-lm-head-all-to-all? enable-waterfill! expert-balancedness-report-mode flashinfer-autotune-skip-ops*
-        flexkv-config-file fuseep-mode grpc-port http2-max-concurrent-streams image-processor-backend linear-attn-verify-backend
-        media-url-max-file-size-mb mlx-enable-sampling! mm-global-cache-backend mm-io-worker-num mm-processor-worker-num
-        optimistic-prefill-attempts retraction-policy return-hidden-states-mode sidecar sidecar-args* smg-grpc-mode!
+    ("0.5.16", "0.5.19"): "enable-gdn-replayssm-spec!",
+    ("0.5.16", ""): """
+        smg-http-sidecar-port default-chat-template-kwargs dllm-fdfo? elastic-ep-join-mode elastic-ep-join-rank-offset
+        elastic-ep-scale-timeout enable-scattered-sconv! enable-waterfill! flexkv-config-file fuseep-mode grpc-port
+        optimistic-prefill-attempts retraction-policy sidecar sidecar-args* smg-grpc-mode!
         speculative-dspark-align-verify-tokens-to-graph-tier! speculative-dspark-confidence-sts-path speculative-dspark-sps-table-path
-        startup-weight-load-mode trust-mm-content-hashes! weight-cache-socket weight-cache-timeout
+    """,
+    ("0.5.17", ""): """
+        dcp-comm-backend flashinfer-autotune-skip-ops* linear-attn-verify-backend mm-io-worker-num mm-processor-worker-num
+        return-hidden-states-mode weight-cache-socket weight-cache-timeout
+    """,
+    ("0.5.18", "0.5.18"): "stat-loggers",
+    ("0.5.18", ""): """
+        allowed-media-domains* disaggregation-decode-retraction-backup enable-tp-lm-head-all-to-all? expert-balancedness-report-mode
+        http2-max-concurrent-streams image-processor-backend media-url-max-file-size-mb mlx-enable-sampling! mm-global-cache-backend
+        startup-weight-load-mode trust-mm-content-hashes!
+    """,
+    ("0.5.19", ""): """
+        deepep-v2-mode dsv4-prefill-backend enable-lean-attention! enable-w4a4-mxfp4-megamoe! gated-launch-port
+        hicache-storage-prefetch-retry-max-attempts hicache-storage-prefetch-retry-poll-interval http2-initial-connection-window-size
+        load-publish-endpoint prefill-decode-interval speculative-dsa-topk-backend
     """,
     ("0.5.20", ""): """
-        deepep-v2-mode dsv4-attn-backend dsv4-prefill-backend enable-lean-attention! enable-response-store!
-        enable-w4a4-mxfp4-megamoe! flashinfer-a2a-dispatch-type gated-launch-port hicache-storage-prefetch-retry-max-attempts
-        hicache-storage-prefetch-retry-poll-interval http2-initial-connection-window-size load-publish-endpoint ple-offload-backend
-        ple-offload-dir prefill-decode-interval radix-eviction-policy-config return-input-ids! return-output-ids!
-        sampling-mask-max-tokens speculative-domino-candidate-pool-size speculative-dsa-topk-backend
-        unified-cache-external-linker-backend uno-lora-path
+        dsv4-attn-backend enable-response-store! flashinfer-a2a-dispatch-type ple-offload-backend ple-offload-dir
+        radix-eviction-policy-config return-input-ids! return-output-ids! sampling-mask-max-tokens
+        speculative-domino-candidate-pool-size unified-cache-external-linker-backend uno-lora-path
+    """,
+    ("0.5.21", ""): """
+        boundary-reduction constrained-json-max-whitespace-cnt disable-aiter-allreduce-fusion-in-decode!
+        disable-aiter-allreduce-fusion-in-prefill! disaggregation-decode-host-receive-threshold disaggregation-enable-kv-checksum!
+        enable-decoder-swa-bounded-replay? enable-encoder-swa-bounded-replay! enable-linker-mla-dedup! enable-pd-role-switch!
+        grpc-response-timeout-secs otlp-service-name speculative-draft-sink-size swa-prefix-tails trust-request-chat-template!
     """,
     ("0.5.22", ""): """
-        boundary-reduction constrained-json-max-whitespace-cnt disable-aiter-allreduce-fusion-in-decode!
-        disable-aiter-allreduce-fusion-in-prefill! disaggregation-decode-allocation-policy
-        disaggregation-decode-host-receive-threshold disaggregation-enable-kv-checksum! dsa-triton-union
-        enable-decoder-swa-bounded-replay? enable-dsa-fused-indexer? enable-encoder-swa-bounded-replay! enable-linker-mla-dedup!
-        enable-pd-role-switch! enable-watermark! grpc-response-timeout-secs otlp-service-name speculative-draft-sink-size
-        speculative-enable-w4a4-mxfp4-megamoe? speculative-use-block-verification! swa-prefix-tails trust-request-chat-template!
-        watermark-config
+        disaggregation-decode-allocation-policy dsa-triton-union enable-dsa-fused-indexer? enable-watermark!
+        speculative-enable-w4a4-mxfp4-megamoe? speculative-use-block-verification! watermark-config
     """,
     ("0.5.23", ""): """
-        enable-amd-monokernel! enable-http-worker-reuseport! enable-megamoe-for-layernorm-sp! enable-nvidia-megakernel!
+        enable-hicache! enable-amd-monokernel! enable-http-worker-reuseport! enable-megamoe-for-layernorm-sp! enable-nvidia-megakernel!
         enable-return-aux-hidden-states! monokernel-backend prefill-decode-interval-min-bs return-aux-hidden-state-layer-ids*
         unified-cache-external-linker-config
     """,
 }
 
 EITHER: dict[tuple[str, str], str] = {
+    ("", "0.5.17"): "torchao-config",
     ("", ""): "enable-memory-saver! triton-attention-num-kv-splits enable-nccl-nvls! disable-custom-all-reduce!",
-    ("", "0.5.15"): "torchao-config",
     ("0.4.6", ""): "expert-distribution-recorder-mode expert-distribution-recorder-buffer-size",
     ("0.4.7", ""): "enable-mscclpp! disable-shared-experts-fusion!",
     ("0.4.9", "0.5.13"): "hybrid-kvcache-ratio*",
@@ -185,48 +193,44 @@ EITHER: dict[tuple[str, str], str] = {
     ("0.5.0", ""): "max-loaded-loras",
     ("0.5.2", ""): "enable-lmcache!",
     ("0.5.3", ""): """
-        enable-torch-symm-mem! disaggregation-decode-enable-offload-kvcache! enable-weights-cpu-backup!
-        triton-attention-split-tile-size
+        enable-torch-symm-mem! disaggregation-decode-enable-offload-kvcache! enable-weights-cpu-backup! triton-attention-split-tile-size
     """,
-    ("0.5.4", "0.5.18"): "piecewise-cuda-graph-tokens*",
+    ("0.5.4", "0.5.19"): "piecewise-cuda-graph-tokens*",
     ("0.5.4", ""): """
         kt-cpuinfer kt-num-gpu-experts modelopt-quant pp-max-micro-batch-size quantize-and-serve! speculative-draft-model-quantization
     """,
     ("0.5.5", ""): "enable-attn-tp-input-scattered! kt-method kt-weight-path enable-draft-weights-cpu-backup!",
-    ("0.5.7", "0.5.18"): "enable-nsa-prefill-context-parallel!",
     ("0.5.6", "0.5.6"): "dllm-block-size#",
+    ("0.5.7", "0.5.19"): "enable-nsa-prefill-context-parallel!",
     ("0.5.7", ""): "dllm-algorithm enable-multi-layer-eagle! enable-return-routed-experts!",
-    ("0.5.9", ""): "enable-lora-overlap-loading! hisparse-config=hierarchical-sparse-attention-extra-config",
-    ("0.5.10", "0.5.18"): "enable-prefill-context-parallel!",
-    ("0.5.13", "0.5.18"): "enable-dsa-prefill-context-parallel!",
-    ("0.5.13", ""): """
-        speculative-adaptive! speculative-dflash-block-size# speculative-dspark-block-size#
-        enable-return-indexer-topk! radix-cache-backend kv-canary enforce-shared-experts-fusion!
+    ("0.5.9", ""): "enable-lora-overlap-loading! hierarchical-sparse-attention-extra-config",
+    ("0.5.10", "0.5.19"): "enable-prefill-context-parallel!",
+    ("0.5.11", ""): "hisparse-config speculative-adaptive! speculative-dflash-block-size# enforce-shared-experts-fusion!",
+    ("0.5.12", ""): "enable-return-indexer-topk!",
+    ("0.5.13", "0.5.19"): "enable-dsa-prefill-context-parallel!",
+    ("0.5.13", ""): "radix-cache-backend",
+    ("0.5.14", ""): """
+        disaggregation-decode-extra-slots cuda-graph-bs-prefill* cuda-graph-config enable-prefill-cp! enable-int8-mamba-checkpoint!
+        int8-mamba-ckpt-size#
     """,
-    ("0.5.15", ""): """
-        disaggregation-decode-extra-slots
-        cuda-graph-bs-prefill* cuda-graph-config enable-prefill-cp!
-        enable-int8-mamba-checkpoint! int8-mamba-ckpt-size# linear-replayssm-cache-len
+    ("0.5.15", ""): "linear-replayssm-cache-len",
+    ("0.5.16", ""): "speculative-dspark-block-size# elastic-ep-initial-size# max-ep-size# mm-feature-transport enable-flexkv!",
+    ("0.5.17", ""): "mamba-max-states-per-path# weight-cache-mode dcp-replicate-q-proj? enable-linear-replayssm-spec!",
+    ("0.5.18", ""): "speculative-draft-kv-cache-dtype c128-page-size# mm-preprocess-cache-size-mb",
+    ("0.5.19", ""): "hicache-host-memory-mode enable-shared-experts-attn-tp! enable-dense-mlp-attn-tp!",
+    ("0.5.20", ""): "enable-unified-cache-external-linker!",
+    ("0.5.21", ""): """
+        prefill-kv-cache-dequant-dtype cuda-graph-max-seq-len-prefill# cuda-graph-prefill-max-context=context-bucket#
+        hicache-host-memory-fraction
     """,
-    ("0.5.18", ""): """
-        speculative-draft-kv-cache-dtype mamba-max-states-per-path# c128-page-size# elastic-ep-initial-size# max-ep-size#
-        mm-feature-transport enable-flexkv! weight-cache-mode mm-preprocess-cache-size-mb dcp-replicate-q-proj?
-        enable-linear-replayssm-spec!
-    """,
-    ("0.5.20", ""): """
-        hicache-host-memory-mode enable-unified-cache-external-linker! enable-shared-experts-attn-tp! enable-dense-mlp-attn-tp!
-    """,
-    ("0.5.22", ""): """
-        enable-kv-cache-sharding! prefill-kv-cache-dequant-dtype qsa-indexer-dtype
-        cuda-graph-max-seq-len-prefill# cuda-graph-prefill-max-context=context-bucket# hicache-host-memory-fraction
-    """,
+    ("0.5.22", ""): "enable-kv-cache-sharding! qsa-indexer-dtype",
     ("0.5.23", ""): "enable-paged-experts! paged-experts-num-resident",
 }
 
 MORE: dict[tuple[str, str], str] = {
-    ("", ""): "disable-cuda-graph-padding!",
     ("", "0.4.3"): "disable-mla!",
     ("", "0.5.10"): "enable-double-sparsity!",
+    ("", ""): "disable-cuda-graph-padding!",
     ("0.4.6", ""): "moe-dense-tp-size#",
     ("0.5.0", ""): "enable-pdmux!",
     ("0.5.3", "0.5.20"): "keep-mm-feature-on-device!",
@@ -237,8 +241,9 @@ MORE: dict[tuple[str, str], str] = {
 LESS: dict[tuple[str, str], str] = {
     ("0.4.6", ""): "speculative-token-map",
     ("0.5.2", ""): "offload-group-size# offload-num-in-group# offload-prefetch-step# offload-mode",
-    ("0.5.13", ""): "prefill-only-disable-kv-cache! speculative-draft-window-size# speculative-dflash-draft-window-size#",
-    ("0.5.18", ""): "enable-dsa-cache-layer-split!",
+    ("0.5.11", "0.5.19"): "speculative-dflash-draft-window-size#",
+    ("0.5.12", ""): "prefill-only-disable-kv-cache! speculative-draft-window-size#",
+    ("0.5.16", ""): "enable-dsa-cache-layer-split!",
     ("0.5.20", ""): "ple-offload-embedding?",
 }
 

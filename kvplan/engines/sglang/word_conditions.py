@@ -164,6 +164,8 @@ def drafts_over_groups(settled: Settled) -> Values:
     """A drafter that does not know attention data parallelism."""
     spec, grouped = read_speculative(settled.question.speculative), settings_of(settled).layout.attention_dp > 1
     names = {"ngram": "ngram", "standalone": "standalone", "draft_model": "standalone"}
+    if release(settings_of(settled).release) < (0, 5, 23):
+        names["dflash"] = "DFLASH"
     return {"method": names[spec.method]} if spec and grouped and spec.method in names else None
 
 
@@ -197,6 +199,14 @@ def unbalanced_groups(settled: Settled) -> Values:
     return {"dp": dp} if options.text("disaggregation_mode") == "decode" and dp > 1 and not told else None
 
 
+def unchecked_pool(settled: Settled) -> Values:
+    """--kv-canary of a pool that it does not know: of latent rows, or beside states."""
+    traits = read_traits(settled.model)
+    latent = "DSATokenToKVPool" if traits.pooled_index is not None else "MLATokenToKVPool"
+    pool = "HybridLinearKVPool" if traits.states else latent if traits.latent and not traits.compressed else ""
+    return {"pool": pool} if pool and Options(settled.question).text("kv_canary") in ("log", "raise") else None
+
+
 def no_requests(settled: Settled) -> Values:
     dp, running = settings_of(settled).layout.attention_dp, settled.question.max_num_seqs
     return {"dp": dp, "running": running} if running and running < dp else None
@@ -222,11 +232,11 @@ def cutlass_experts(settled: Settled) -> Values:
 
 
 def _picks_cutlass(settled: Settled) -> bool:
-    """Nemotron-H in 16 bits, not on 10.x: FlashInfer's CUTLASS is picked (0.5.18 arg_groups/overrides.py _nemotron_h_overrides)."""
+    """Nemotron-H in 16 bits, not on 10.x: FlashInfer's CUTLASS is picked (0.5.13 arg_groups/nemotron_h_hook.py; later overrides.py)."""
     d = settled.question
     plain = checkpoint_format(d) in ("bf16", "f16") and not Options(d).text("quantization")
     known = (d.model.architecture or "").startswith("NemotronH") and capability(d) is not None
-    return known and plain and not is_blackwell(d) and release(settings_of(settled).release) >= (0, 5, 18)
+    return known and plain and not is_blackwell(d) and release(settings_of(settled).release) >= (0, 5, 13)
 
 
 def _stored_under(settled: Settled, runner: str) -> str:
@@ -326,7 +336,7 @@ def replayed_buffers(settled: Settled) -> Values:
     s, traits = settings_of(settled), read_traits(settled.model)
     asked = Options(settled.question).flag("enable_linear_replayssm") and traits.states
     kept = asked and keeps_prefixes(settled.question, s.rules, traits)
-    strategy = with_buffers(settled.question, s.rules, traits, s.pools.page) if kept else "no_buffer"
+    strategy = with_buffers(settled.question, s.rules, traits, s.states_page) if kept else "no_buffer"
     return {"strategy": strategy} if strategy != "no_buffer" else None
 
 
@@ -370,7 +380,12 @@ def strided(settled: Settled) -> Values:
     """Pages that hold all layers, also those of one pool, under an attention backend that reads each layer's rows alone."""
     s, d, traits = settings_of(settled), settled.question, read_traits(settled.model)
     shared = Options(d).flag("enable_unified_memory")
-    takes = {"triton"} | ({"fa3", "trtllm_mla", "flashinfer", "cutedsl_mla", "tokenspeed_mla"} if shared and traits.latent else set())
+    more = {"fa3", "flashinfer", *(("trtllm_mla", "cutedsl_mla", "tokenspeed_mla") if traits.latent else ())}
+    if release(s.release) >= (0, 5, 19):
+        more |= {"flashmla"} if traits.latent else {"fa4", "trtllm_mha"}
+    elif not traits.latent:
+        more = set()
+    takes = {"triton"} | (more if shared else set())
     asked = (one or usual(d, s.rules, traits) for one in named_backends(d).phases)
     odd = sorted(one for one in asked if one and one not in takes)
     return {"backend": odd[0]} if odd and (shared or Options(d).flag("enable_page_major_kv_layout")) else None

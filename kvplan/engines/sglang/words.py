@@ -73,7 +73,7 @@ WORDS: tuple[Stop, ...] = (
     ),
     Stop(
         "cache format", "tokenspeed_mla backend requires kv-cache-dtype=fp8_e4m3", "it reads no other rows",
-        (Move("kv_dtype", "fp8_e4m3"), _ANY_BACKEND), "server_args.py; arg_groups/overrides.py", since="0.5.11", before="0.5.19",
+        (Move("kv_dtype", "fp8_e4m3"), _ANY_BACKEND), "server_args.py; arg_groups/overrides.py", since="0.5.11", before="0.5.23",
         when=backend.tokenspeed_format,
     ),
     Stop(
@@ -202,6 +202,11 @@ WORDS: tuple[Stop, ...] = (
         when=backend.latent_drafts,
     ),
     Stop(
+        "checks of rows", "kv-canary: no attacher registered for pool class {pool:w}",
+        "only pools of K and V and DeepSeek-V4's can be checked", (Move("option:kv_canary", "none"),),
+        "kv_canary/pool_patcher/api.py", since="0.5.13", when=when.unchecked_pool,
+    ),
+    Stop(
         "one pool", "--enable-unified-memory only supports hybrid Mamba and hybrid sliding-window-attention models",
         "there is one kind of cache alone", (Move("option:enable_unified_memory", "false"),), "mem_cache/kv_cache_configurator.py",
         since="0.5.15", when=when.one_pool, numbers="not {architecture}",
@@ -211,6 +216,16 @@ WORDS: tuple[Stop, ...] = (
         "other kernels want the rows of a layer side by side",
         (Move("option:attention_backend", "triton"), Move("option:enable_unified_memory", "false")),
         "server_args.py _handle_page_major_kv_layout", since="0.5.15", before="0.5.19", when=when.strided, numbers="not {backend}",
+    ),
+    Stop(
+        "one pool", "--enable-unified-memory does not yet support decode cuda graphs with the trtllm_mha attention backend",
+        "its graphs read page tables of the step before", (Move("enforce_eager", "true"), _ANY_BACKEND), "arg_groups/kv_cache_hook.py",
+        since="0.5.22", before="0.5.23", when=backend.unified_graphs,
+    ),
+    Stop(
+        "pages of all layers", "--enable-page-major-kv-layout: the resolved attention backends ... are not in the allowed set",
+        "not every kernel reads a layer's rows in a buffer of all", (_ANY_BACKEND, Move("option:enable_unified_memory", "false")),
+        "arg_groups/kv_cache_hook.py handle_page_major_kv_layout", since="0.5.19", when=when.strided, numbers="not {backend}",
     ),
     Stop(
         "replayed states", "--enable-linear-replayssm requires --mamba-radix-cache-strategy no_buffer",
@@ -225,7 +240,7 @@ WORDS: tuple[Stop, ...] = (
     ),
     Stop(
         "requests of attention groups", "max_running_request is zero", "each attention group has its share of the requests, and it is none",
-        (Move("max_num_seqs", "as many as there are groups, or more"),), "managers/tp_worker.py", before="0.5.19", when=when.no_requests,
+        (Move("max_num_seqs", "as many as there are groups, or more"),), "managers/tp_worker.py", before="0.5.23", when=when.no_requests,
     ),
     Stop(
         "multi-item scoring", "Multi-item scoring requires flashinfer attention backend for custom attention mask support.",

@@ -73,7 +73,13 @@ def deepseek(f: Fields, t: Latent) -> Stack:
         for has, own in zip(where(f, t.experts, n), indexers(f, t, n), strict=True)
     ]
     draft = {**layers[-1], "mixers": [mla(f, sparse=True)]} if t.sparse and not plain else layers[-1]  # with an indexer of its own
-    return model(f, layers, **_stated_head_dim(f)) | mtp.declared(f, t.mtp, draft)
+    return model(f, layers, **_stated_head_dim(f), **_listed(f)) | mtp.declared(f, t.mtp, draft)
+
+
+def _listed(f: Fields) -> dict[str, Any]:
+    """Layers that are named as sparse in layer_types, a name that transformers 5.6 to 5.8 do not know (ALLOWED_LAYER_TYPES)."""
+    named = f.data.get("layer_types") if f.model_type == "glm_moe_dsa" else None
+    return {"listed_layers": True} if isinstance(named, list) and "deepseek_sparse_attention" in named else {}
 
 
 def _stated_head_dim(f: Fields) -> dict[str, Any]:

@@ -100,6 +100,7 @@ def kimi_linear(f: Fields, t: Decoder) -> Stack:
     else:
         delta |= {"heads": f.dim("linear_num_heads"), "head_dim": f.dim("linear_head_dim"), "d_conv": f.dim("linear_conv_kernel_dim")}
         kinds = kinds or [FULL if i and i % 4 == 0 else LINEAR for i in range(n)]
+    listed: dict[str, Any] = {} if inner is not None else {"listed_layers": True}
     gate = {"output_gate": "element"} if f.flag("mla_use_output_gate") else {}
     mixers = {FULL: mla(f) | gate, LINEAR: delta | pinned(f)}
     experts = Experts(n="num_local_experts", where="first_dense", shared_count="n_shared_experts", bias="buffer")
@@ -116,7 +117,7 @@ def kimi_linear(f: Fields, t: Decoder) -> Stack:
         block([mixers[k]], [moe(f, experts) | latent], 2, routed) if has else block([mixers[k]], [dense], 2, extra)
         for k, has in zip(kinds, where(f, experts, n), strict=True)
     ]
-    return model(f, layers, weights=[weight(f"output_res_{part}", hidden, role="norm") for part in ("norm", "proj") if residuals])
+    return model(f, layers, weights=[weight(f"output_res_{part}", hidden, role="norm") for part in ("norm", "proj") if residuals]) | listed
 
 
 def minimax(f: Fields, t: Decoder) -> Stack:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import kvplan
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.engines import settle
@@ -178,3 +179,14 @@ def test_a_length_that_no_source_states_is_not_2048() -> None:
     plan = planned("poolside/Laguna-S-2.1-INT4", engine="sglang", engine_version="0.5.23", device="gb10", context=65536)
     assert "context_length" not in str(plan.outcome.reason)
     assert any("no source states the maximum length" in note for note in plan.model.notes)
+
+
+@pytest.mark.parametrize(("release", "model", "asked", "fraction"), [
+    ("0.5.23", "meta-llama/llama-2-7b", {}, 0.829), ("0.5.23", "codellama/CodeLlama-7b-hf", {}, 0.828),
+    ("0.5.16", "qwen/qwen3-8b", {}, 0.828), ("0.5.16", "qwen/qwen3-8b", {"max_model_len": 1024}, 0.83),
+    ("0.5.17", "qwen/qwen3-8b", {"max_model_len": 1024}, 0.828),
+])  # fmt: skip
+def test_the_longest_prefill_graph(release: str, model: str, asked: dict[str, Any], fraction: float) -> None:
+    """(81559 - 512 - 1.5 * 8192 - 2 * 256 - 256 - 8 * sizes) / 81559 on two H100: 58 sizes to 8192 tokens, 50 to 4096, 38 to 1024."""
+    plan = kvplan.estimate(model, engine="sglang", engine_version=release, device="h100-80gb", tp=2, advise=False, **asked)
+    assert round(plan.question["memory_fraction"][0], 3) == fraction

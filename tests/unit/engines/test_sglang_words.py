@@ -13,7 +13,7 @@ import kvplan
 from tests.conftest import planned
 
 LLAMA, R1, V32 = "meta-llama/llama-3.1-8b", "deepseek-ai/deepseek-v3", "deepseek-ai/deepseek-v3.2"
-V4, GLM_FLASH = "deepseek-ai/deepseek-v4-flash", "zai-org/glm-5.3-flash"
+V4, GLM_FLASH, NEXT = "deepseek-ai/deepseek-v4-flash", "zai-org/glm-5.3-flash", "qwen/qwen3-next-80b-a3b"
 EXAONE, GEMMA, SCOUT = "lgai-exaone/exaone-4.0-32b", "google/gemma-3-27b", "meta-llama/llama-4-scout-17b-16e"
 DP = {"enable_dp_attention": "true"}
 
@@ -53,6 +53,19 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, str], str, dict[str, Any]]
     ("0.5.23", GLM_FLASH, {"tp": 8, "dcp": 2}, {}, "not supported for DSA with index_kpool=4", {"dcp": 1}),
     ("0.5.23", LLAMA, {"tp": 2, "dp": 2, "speculative": "ngram:8"}, DP, "does not support dp attention", {"speculative": "off"}),
     ("0.5.9", LLAMA, {"pp": 2}, {"enable_mixed_chunk": "true"}, "mixed chunked prefill", {"engine_option": {}}),
+    ("0.5.15", V32, {"tp": 8}, {"kv_canary": "log"}, "no attacher registered for pool class DSATokenToKVPool", {"engine_option": {}}),
+    ("0.5.22", LLAMA, {"tp": 2, "dp": 2, "speculative": "dflash:7"}, DP, "DFLASH speculative decoding does not support dp attention",
+     {"speculative": "off"}),
+    ("0.5.20", "openai/whisper-large-v3", {}, {"enable_hierarchical_cache": "true"}, "mutually exclusive", {"engine_option": {}}),
+    ("0.5.21", R1, {"tp": 8, "device": "b200"}, {"attention_backend": "tokenspeed_mla"}, "requires kv-cache-dtype=fp8_e4m3",
+     {"kv_dtype": "fp8_e4m3"}),
+    ("0.5.20", NEXT, {"tp": 4, "block_size": 512}, {"decode_attention_backend": "hpc_ops"}, "mamba_track_interval % page_size",
+     {"block_size": 256}),
+    ("0.5.17", NEXT, {"tp": 4}, {"disaggregation_mode": "prefill", "mamba_radix_cache_strategy": "extra_buffer_lazy"},
+     "extra_buffer_lazy unsupported under PD", {"engine_version": "0.5.16"}),
+    ("0.5.20", NEXT, {"tp": 4}, {"linear_attn_backend": "cutedsl", "mamba_radix_cache_strategy": "extra_buffer"},
+     "extra_buffer is not supported for Qwen3NextForCausalLM", {"engine_option": {"mamba_radix_cache_strategy": "extra_buffer"}}),
+    ("0.5.22", LLAMA, {"tp": 4, "dp": 4, "max_num_seqs": 3}, DP, "max_running_request is zero", {"engine_version": "0.5.23"}),
 ]  # fmt: skip
 
 
