@@ -153,7 +153,7 @@ ROWS = (
     row("--hicache-ratio", "option:hicache_ratio", "float"),
     row("--hicache-size", "option:hicache_size", "float"),
     row("--json-model-override-args", "@overrides", "json"),
-    row("", LONGER, "one_or_true", "flag", variables="SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"),
+    row("", LONGER, "one_or_true", variables="SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"),
     row("--encoder-only", "option:encoder_only", takes="flag", since="0.5.7", effect="less"),
     row("--language-only", "@text_only", takes="flag", since="0.5.7"),
     row("--language-model-only", "option:language_model_only", takes="flag", since="0.5.18"),
@@ -231,7 +231,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     if (one := given.get("@overrides")) and one.value:
         question["engine_option.json_model_override_args"] = moved(one, json.dumps(one.value))
         findings.append(Finding("overridden", "note", f"{one.spelled} replaces what the model's own config says", one.place))
-    if one := given.get(LONGER):
+    if (one := given.get(LONGER)) and one.value:
         findings.append(allowed(one))
     nodes = number(given, "@nodes")
     if "tp" in given and nodes > 1 and number(given, "tp") * number(given, "pp") % nodes:

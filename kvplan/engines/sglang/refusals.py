@@ -283,6 +283,12 @@ CHECKS: tuple[Stop, ...] = (
         "configs/model_config.py _derive_context_length", since="0.5.0", when=when.longer_than_drafter,
         tail=" This may lead to incorrect model outputs or CUDA errors.",
     ),
+    Stop(
+        "longer than the drafter", "User-specified context_length ({length}) is greater than the derived context_length ({most}).",
+        "the drafter was made for {most} tokens and {length} were asked for", (Move("max_model_len", "at most {most}"),),
+        "configs/model_config.py ModelConfig.__init__", before="0.5.0", when=when.longer_than_drafter,
+        tail=" This may lead to incorrect model outputs or CUDA errors.",
+    ),
     *BUFFERS,
     Stop(
         "expert parallelism",
