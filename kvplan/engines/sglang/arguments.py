@@ -60,7 +60,7 @@ ROWS = (
     row("--attn-cp-size --attention-context-parallel-size", "option:attn_cp_size", "int", since="0.5.9"),
     row("--nnodes", "@nodes", "int"),
     row("--node-rank", "@rank", "int"),
-    row("--disaggregation-decode-tp", "@decode_tp", "int", since="0.4.9", until="0.5.9"),
+    row("--disaggregation-decode-tp", "@decode_tp", "int", since="0.4.8", until="0.5.9"),
     row("--dtype", "dtype", "compute"),
     row("--kv-cache-dtype", "kv_dtype", "format", says=KV_FORMATS),
     row("--quantization", "@quantization"),

@@ -264,10 +264,10 @@ def latent_drafts(settled: Settled) -> Values:
 
 #: Backends that gpt-oss, Llama 4 and Gemma 4 may be given -> the release that takes them (server_args.py, later arg_groups/model_hook.py).
 _WITH_SINKS = {
-    "triton": "0.5.3", "trtllm_mha": "0.5.3", "fa3": "0.5.3", "fa4": "0.5.4", "ascend": "0.5.8", "aiter": "0.5.10", "intel_xpu": "0.5.11",
+    "triton": "", "trtllm_mha": "", "fa3": "", "fa4": "0.5.4", "ascend": "0.5.8", "aiter": "0.5.10", "intel_xpu": "0.5.11",
     "intel_amx": "0.5.13",
 }  # fmt: skip
-_CHUNKED = {"fa3": "", "aiter": "", "triton": "", "trtllm_mha": "0.5.5", "intel_xpu": "0.5.6", "ascend": "0.5.10"}
+_CHUNKED = {"fa3": "", "aiter": "", "triton": "0.5.2", "trtllm_mha": "0.5.5", "intel_xpu": "0.5.6", "ascend": "0.5.10"}
 _GEMMA4 = dict.fromkeys(("trtllm_mha", "triton", "fa4", "ascend", "intel_xpu", "intel_amx", "aiter"), "")
 
 
@@ -294,7 +294,7 @@ def not_fa3(settled: Settled) -> Values:
 
 
 def chunked_unnamed(settled: Settled) -> Values:
-    """Llama 4 where no backend is named, which 0.5.3 and 0.5.4 compare with their list all the same."""
+    """Llama 4 where no backend is named, which 0.4.10 to 0.5.4 compare with their list all the same."""
     named = settled.question.model.architecture or ""
     return {} if named.startswith("Llama4") and not named_backends(settled.question).both else None
 

@@ -169,6 +169,7 @@ class SglangRules(NamedTuple):
     dsa_elides       layers that share another's indexer keep no keys of it: never; without a host tier and a role; always
     dcp_index        decode context ranks hold every rank's indexer keys, and sparse rows raw
     fp4_windows      fp4 rows of split windows (always stored as bytes) are charged as such
+    fp4_pools        there are pools of fp4 rows; else K and V are stored and charged as bytes, latents charged packed and stored as bytes
     fp4_states       fp4 rows beside states are stored packed; else as bytes
     fp4_workspace    fp4: a layer's fp8 rows are charged as a workspace
     v4_states        DeepSeek-V4's compressor states: both ratios' for each window of tokens; the large ratio's for each request; the small
@@ -260,6 +261,7 @@ class SglangRules(NamedTuple):
     dsa_elides: Literal["", "alone", "always"] = ""
     dcp_index: bool = False
     fp4_windows: bool = False
+    fp4_pools: bool = False
     fp4_states: bool = False
     fp4_workspace: bool = False
     v4_states: Literal["windows", "requests", "pages"] = "windows"
@@ -293,7 +295,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
         {"dsa_fraction": None, "dsa_charge": "plain", "radix_states": "ratio", "no_radix": KIMI_LINEAR | MAMBA2},
     ),
     ("0.5.5", {"tiers": _tiers(2048, 24, 80)}),
-    ("0.5.6", {"dsa_dp": False, "piled": False}),
+    ("0.5.6", {"dsa_dp": False, "piled": False, "fp4_pools": True}),
     (
         "0.5.7",
         {
