@@ -35,7 +35,7 @@ _CUTEDSL, _TOKENSPEED = "cutedsl_mla", "tokenspeed_mla"
 #: Backends that no latent attention runs on up to 0.5.3 (model_runner.py MLA_ATTENTION_BACKENDS).
 _HEADS_ALONE = frozenset({"torch_native", "flex_attention", "trtllm_mha", "dual_chunk_flash_attn", "wave", "intel_amx", "intel_xpu"})
 #: Backends that verify a tree of drafts in pages, and the release that has them first (server_args.py; arg_groups/speculative_hook.py).
-_TREES = {"flashinfer": (0, 5, 3), "fa3": (0, 5, 4), "triton": (0, 5, 14)}
+_TREES = {"flashinfer": (0, 5, 2), "fa3": (0, 5, 6), "triton": (0, 5, 14)}
 #: Classes whose backend on Hopper is FlashAttention 3 before 0.5.7 (utils is_fa3_default_architecture).
 _FA3_DEFAULT = frozenset({
     "Gemma2ForCausalLM", "Gemma3ForConditionalGeneration", "Glm4MoeForCausalLM", "Glm4vMoeForConditionalGeneration", "LlamaForCausalLM",
@@ -212,11 +212,11 @@ def mha_tree(settled: Settled) -> Values:
 
 def paged_tree(settled: Settled) -> Values:
     traits, s = read_traits(settled.model), settings_of(settled)
-    latent = usual(settled.question, s.rules, traits) if traits.latent else None
-    early = "none" if release(s.release) < (0, 5, 4) else None  # a default is picked after this is looked at
+    own = usual(settled.question, s.rules, traits) if traits.latent or s.picked_steps else None
+    early = "none" if release(s.release) < (0, 5, 5) else None  # a default is picked after this is looked at
     plain = "triton" if s.rules.unpaged_states and settled.question.model.architecture in UNPAGED_STATES else None
     plain = plain if traits.states and is_blackwell(settled.question) else None  # the default of these where no page is let
-    known = _asked(settled) or early or ("dsa" if is_sparse(settled.question, traits) else _known(settled) or latent or plain)
+    known = _asked(settled) or early or ("dsa" if is_sparse(settled.question, traits) else _known(settled) or own or plain)
     paged = is_tree(settled.question) and settings_of(settled).pools.page > 1
     return (
         {"backend": known}
@@ -294,7 +294,7 @@ def not_fa3(settled: Settled) -> Values:
 
 
 def chunked_unnamed(settled: Settled) -> Values:
-    """Llama 4 where no backend is named, which 0.4.10 to 0.5.4 compare with their list all the same."""
+    """Llama 4 where no backend is named, which 0.4.10 to 0.5.5 compare with their list all the same."""
     named = settled.question.model.architecture or ""
     return {} if named.startswith("Llama4") and not named_backends(settled.question).both else None
 

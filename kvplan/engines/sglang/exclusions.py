@@ -234,7 +234,10 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     Exclusion("quantization=marlin", _NEVER, "Unknown quantization method: marlin.", "0.5.5", "0.5.20"),
     Exclusion("quantization=gptq", "device=cpu,npu,xpu", "Unknown quantization method: gptq.", "0.5.20"),
     Exclusion("quantization=mlx_q4,mlx_q8", "device=mps", "Unknown quantization method: mlx_q4 and mlx_q8 are Apple's.", "0.5.11"),
-    Exclusion("enable_flashinfer_cutlass_moe=*", "quantization=modelopt_fp4", _FP4_EXPERTS, before="0.5.6"),
+    *(
+        Exclusion(f"{flag}=*", "quantization=modelopt_fp4", _FP4_EXPERTS, before="0.5.6")
+        for flag in ("enable_flashinfer_moe", "enable_flashinfer_cutlass_moe")
+    ),
     Exclusion("moe_runner_backend=flashinfer_cutlass", "quantization=modelopt_fp4", _FP4_EXPERTS, "0.5.2", "0.5.6"),
     Exclusion(
         "moe_runner_backend=flashinfer_cutlass", "quantization=,modelopt_fp4,modelopt_fp8,modelopt_mixed",

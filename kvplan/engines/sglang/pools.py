@@ -129,11 +129,12 @@ def states(rest: float, slot: int, k: SglangPoolSettings, rules: SglangRules) ->
     """The state pool out of `rest` bytes; None for a model without recurrent states. Raises Refusal."""
     if not slot:
         return None
-    padding, draft, workers = int(rules.padded_states), k.draft_tokens, k.running_per_worker or 0
+    padding, draft, workers, charged = int(rules.padded_states), k.draft_tokens, k.running_per_worker or 0, 0
     if rules.draft_states == "requests":
         rest -= workers * draft * slot
+    dealt = (k.max_running or 0) * draft * int(rules.draft_states == "dealt")
     given = k.max_states if rules.radix_states != "ratio" or not k.radix else None
-    if given is None and not k.radix and rules.radix_states != "asked":
+    if given is None and not k.radix and rules.fixed_states:
         given = k.max_running or NO_RADIX_STATES
     if given is not None:
         slots = given // k.state_groups
@@ -141,6 +142,8 @@ def states(rest: float, slot: int, k: SglangPoolSettings, rules: SglangRules) ->
     elif not k.radix and k.max_running is not None:
         slots = requests = k.running_per_worker or 1
     else:
+        rest -= dealt * slot
+        charged = dealt
         budget = rest * k.mamba_ratio / (1 + k.mamba_ratio)
         if draft and rules.draft_states == "slots":
             slots = int(budget // slot // (1 + draft))
@@ -155,8 +158,8 @@ def states(rest: float, slot: int, k: SglangPoolSettings, rules: SglangRules) ->
             f"Not enough GPU memory for hybrid (mamba/linear-attention) state cache. Computed max_mamba_cache_size={slots} "
             f"(total_rest_memory={rest / GIB:.2f} GB, mamba_cache_per_req={slot / MIB:.2f} MB)"
         )
-    copies = {"free": 0, "slots": slots, "requests": workers, "shared": requests + padding}[rules.draft_states]
-    return States(slots, slots + 1, slots + padding, copies * draft, slot)
+    copies = {"free": 0, "slots": slots, "dealt": 0, "requests": workers, "shared": requests + padding}[rules.draft_states]
+    return States(slots, slots + 1, slots + padding, copies * draft + charged, slot)
 
 
 def request_cap(window: int, k: SglangPoolSettings, rules: SglangRules) -> int:

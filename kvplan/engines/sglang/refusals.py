@@ -153,8 +153,8 @@ CHECKS: tuple[Stop, ...] = (
         "server_args.py; arg_groups/model_hook.py", since="0.5.1", when=backend.chunked_backend,
     ),
     Stop(
-        "attention backend", "fa3, aiter, or triton is required for Llama4 model", "this release picks none for Llama 4 by itself",
-        (Move("option:attention_backend", "fa3, aiter or triton"), _NEWER), "server_args.py", since="0.4.10", before="0.5.5",
+        "attention backend", "fa3, ... is required for Llama4 model", "this release picks none for Llama 4 by itself",
+        (Move("option:attention_backend", "fa3, aiter or triton"), _NEWER), "server_args.py", since="0.4.10", before="0.5.6",
         when=backend.chunked_unnamed,
     ),
     Stop(

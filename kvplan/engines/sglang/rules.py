@@ -146,16 +146,18 @@ class SglangRules(NamedTuple):
     next_window      a pipeline stage of split windows counts the next stage's first layer with its own
     buffers_by       extra buffers are two under overlap scheduling and one without; two and one beside a draft
     spare_states     a request needs two state slots more, buffers or not
-    draft_states     copies of states for drafts: not charged; of every slot; of running requests, before the ratio; of those, within it
+    draft_states     copies of states for drafts: not charged; of every slot; of the server's running requests, before the ratio, where it
+                     decides; of a worker's, whatever decides; of those, within it
     shared_windows   convolution windows of a draft's steps overlap
     staged_states    a pipeline stage of a recurrent model has the caches of all layers; all states; its own, charged as all; its own,
                      charged as the largest stage's
-    drafts_unshared  states without extra buffers have no prefix cache beside a draft
+    drafts_unshared  classes whose states without extra buffers have no prefix cache beside a draft; None: all
     states_of_all    classes whose states all ranks share
     padded_states    the state slot that is allocated beside those of requests is charged
     decode_slots     how many state slots a server that only decodes allocates (pools.States.at)
     decode_received  received requests follow what is asked for, not what runs
     radix_states     recurrent models: no prefix cache at all; the ratio even against an explicit number; an explicit number first
+    fixed_states     so many slots of states as requests, or 512, where there is no prefix cache and no number of slots is given
     no_radix         recurrent models without a prefix cache
     paged_states     a prefix cache with states keeps the page size; else it is forced to 1
     running          an explicit max_running_requests: taken as it is; at most the estimate; at most half the tokens
@@ -239,15 +241,16 @@ class SglangRules(NamedTuple):
     next_window: bool = False
     buffers_by: Literal["overlap", "drafts"] = "overlap"
     spare_states: bool = False
-    draft_states: Literal["free", "slots", "requests", "shared"] = "free"
+    draft_states: Literal["free", "slots", "dealt", "requests", "shared"] = "free"
     shared_windows: bool = False
     staged_states: Literal["all", "whole", "kept", "charged"] = "all"
-    drafts_unshared: bool = False
+    drafts_unshared: frozenset[str] | None = frozenset()
     states_of_all: frozenset[str] = STATES_OF_ALL | {"FalconH1ForCausalLM"}
     padded_states: bool = False
     decode_slots: Literal["", "requests", "beside", "capped", "least"] = ""
     decode_received: bool = False
     radix_states: Literal["none", "ratio", "asked"] = "none"
+    fixed_states: bool = True
     no_radix: frozenset[str] = frozenset()
     paged_states: bool = True
     running: Literal["asked", "estimated", "half"] = "asked"
@@ -288,6 +291,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.4.9", {"vision": "x0.9"}),
     ("0.4.10", {"split": _SPLIT_0410, "vision": "by_vit", "chained_pages": False}),
     ("0.5.0", {"split": frozenset(), "long_context": False}),
+    ("0.5.1", {}),
     ("0.5.2", {"spec_reserve": (2048, 6144), "chains": _CHAINS_052}),
     ("0.5.3", {"chains": _CHAINS_053, "fraction": "formula", "tiers": _tiers(2048, 16, 80), "dsa_dp": True, "dsa_fraction": 0.8}),
     (
@@ -302,7 +306,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "chains": _CHAINS_057,
             "radix_states": "asked",
             "no_radix": KIMI_LINEAR,
-            "draft_states": "requests",
+            "draft_states": "dealt",
             "spare_states": True,
             "draft_headroom": False,
             "lora_vocabulary": "whole",
@@ -316,12 +320,14 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "split_from": "pages",
             "next_window": True,
             "spare_states": False,
+            "draft_states": "requests",
+            "drafts_unshared": frozenset({"NemotronHForCausalLM"}),
             "buffers_by": "drafts",
             "staged_states": "whole",
             "amd_dsa_page": 1,
         },
     ),
-    ("0.5.9", {"split": _SPLIT_059, "split_from": "tokens", "drafts_unshared": True}),
+    ("0.5.9", {"split": _SPLIT_059, "split_from": "tokens", "drafts_unshared": None, "fixed_states": False}),
     (
         "0.5.10",
         {
@@ -329,7 +335,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "spec_reserve": (4096, 6144),
             "running": "estimated",
             "staged_states": "kept",
-            "drafts_unshared": False,
+            "drafts_unshared": frozenset(),
             "layer_lists": True,
             "lora_vocabulary": "split",
             "lora_experts": "whole",
