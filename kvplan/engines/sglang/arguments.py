@@ -253,6 +253,8 @@ def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list
     if one is None:
         if branches := given.get("@spec_topk"):  # Blackwell's default looks at it, whether something drafts or not
             question["engine_option.speculative_eagle_topk"] = branches
+        if idle := given.get("@spec_tokens"):  # states have copies for them up to 0.5.12, whether something drafts or not
+            question["engine_option.speculative_num_draft_tokens"] = idle
         return []
     steps, tokens = given.get("@spec_steps"), given.get("@spec_tokens")
     method = str(one.value).lower()
@@ -329,9 +331,11 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
                 "@spec_topk": int(branches or (1 if tokens == draft.tokens + 1 else 4)),
                 "@spec_tokens": tokens,
             }
-    elif branches := asked.get("option:speculative_eagle_topk"):
-        says["@spec_topk"] = int(branches)
-        said.add("option:speculative_eagle_topk")
+    else:
+        for key, at in (("eagle_topk", "@spec_topk"), ("num_draft_tokens", "@spec_tokens")):
+            if one := asked.get(f"option:speculative_{key}"):
+                says[at] = int(one)
+                said.add(f"option:speculative_{key}")
     if lora := read_lora(asked.get("lora")):
         says |= {"@lora": True, "@lora_rank": lora.rank, "@loras": lora.adapters}
         modules = asked.get("option:lora_target_modules")  # without adapters' files it wants to be told

@@ -23,7 +23,7 @@ class SglangPoolSettings(NamedTuple):
     """The settings that pools depend on, resolved.
 
     draft_tokens    tokens verified per step, 0 without speculation; draft_chain: they are one chain, no tree
-    draft_branches  tokens that a step branches into
+    draft_branches  tokens that a step branches into; idle_drafts: tokens to verify that are given without a drafter
     state_groups    attention groups that the slots of states are dealt out to
     decodes         the server only decodes; tracked: state slots that it gives a request for prefixes at once
     shared          one buffer is for states or windows and the full cache
@@ -51,6 +51,7 @@ class SglangPoolSettings(NamedTuple):
     decodes: bool = False
     tracked: int = 0
     index_copies: int = 1
+    idle_drafts: int = 0
     shared: bool = False
 
     @property
@@ -97,7 +98,7 @@ class States(NamedTuple):
         Source: mem_cache/memory_pool.py, MambaPool; disaggregation/decode.py, HybridMambaDecodeReqToTokenPool. Copies of one chain of
         drafts share convolution windows from 0.5.14 on.
         """
-        n, received = k.draft_tokens, k.received(running, rules)
+        n, received = k.draft_tokens or k.idle_drafts, k.received(running, rules)
         allocated = (
             self.slots
             if not k.decodes
@@ -129,7 +130,8 @@ def states(rest: float, slot: int, k: SglangPoolSettings, rules: SglangRules) ->
     """The state pool out of `rest` bytes; None for a model without recurrent states. Raises Refusal."""
     if not slot:
         return None
-    padding, draft, workers, charged = int(rules.padded_states), k.draft_tokens, k.running_per_worker or 0, 0
+    padding, workers, charged = int(rules.padded_states), k.running_per_worker or 0, 0
+    draft = k.draft_tokens or k.idle_drafts * int(rules.draft_states == "slots")
     if rules.draft_states == "requests":
         rest -= workers * draft * slot
     dealt = (k.max_running or 0) * draft * int(rules.draft_states == "dealt")

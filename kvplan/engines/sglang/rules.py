@@ -148,6 +148,7 @@ class SglangRules(NamedTuple):
     spare_states     a request needs two state slots more, buffers or not
     draft_states     copies of states for drafts: not charged; of every slot; of the server's running requests, before the ratio, where it
                      decides; of a worker's, whatever decides; of those, within it
+    idle_drafts      tokens to verify that are given without a drafter have copies of states all the same
     shared_windows   convolution windows of a draft's steps overlap
     staged_states    a pipeline stage of a recurrent model has the caches of all layers; all states; its own, charged as all; its own,
                      charged as the largest stage's
@@ -242,6 +243,7 @@ class SglangRules(NamedTuple):
     buffers_by: Literal["overlap", "drafts"] = "overlap"
     spare_states: bool = False
     draft_states: Literal["free", "slots", "dealt", "requests", "shared"] = "free"
+    idle_drafts: bool = True
     shared_windows: bool = False
     staged_states: Literal["all", "whole", "kept", "charged"] = "all"
     drafts_unshared: frozenset[str] | None = frozenset()
@@ -354,7 +356,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
         },
     ),
     ("0.5.12", {"split": _SPLIT_0512, "stretched": {}, "amd_dsa_page": 64, "lora_heads": True}),
-    ("0.5.13", {"split": _SPLIT_0513, "v4_staged": True, "rope_by_head_dim": False}),
+    ("0.5.13", {"split": _SPLIT_0513, "v4_staged": True, "rope_by_head_dim": False, "idle_drafts": False}),
     (
         "0.5.14",
         {
