@@ -274,7 +274,7 @@ _GEMMA4 = dict.fromkeys(("trtllm_mha", "triton", "fa4", "ascend", "intel_xpu", "
 def _backend_of(settled: Settled, begins: str, since: Mapping[str, str]) -> Values:
     said, named = named_backends(settled.question), settled.question.model.architecture or ""
     takes = {name for name, first in since.items() if in_force(first, "", settings_of(settled).release)}
-    by_phase = begins == "Gemma4" or (begins == "GptOss" and release(settings_of(settled).release) >= (0, 5, 5))
+    by_phase = begins == "Gemma4" or (begins == "GptOss" and release(settings_of(settled).release) >= (0, 5, 4))
     asked = said.phases if by_phase else (said.both,)
     odd = next((one for one in asked if one and one not in takes), None)
     return {"backend": odd} if odd and named.startswith(begins) else None
@@ -283,7 +283,7 @@ def _backend_of(settled: Settled, begins: str, since: Mapping[str, str]) -> Valu
 def sink_backend(settled: Settled) -> Values:
     """A backend of one phase alone leaves the other without one: none is picked where one is named."""
     said, named = named_backends(settled.question), settled.question.model.architecture or ""
-    alone = (said.prefill is None) != (said.decode is None) and release(settings_of(settled).release) >= (0, 5, 5)
+    alone = (said.prefill is None) != (said.decode is None) and release(settings_of(settled).release) >= (0, 5, 4)
     if named.startswith("GptOss") and not said.both and alone:
         return {"backend": "none of the other phase"}
     return _backend_of(settled, "GptOss", _WITH_SINKS)

@@ -135,8 +135,8 @@ def build(stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules
     profiled = min(left // (s.cells.full + s.cells.swa) if _keeps_kv(s) else LARGEST for s in stages)
     rows = 0
     if rules.draft_headroom and k.draft_steps and k.draft_tokens and stages[0].cells.n_full:
-        beside_states = states or not k.max_running
-        rows = _headroom(pools.running_requests(profiled, profiled, k, rules, slots) if beside_states else k.max_running, k)
+        told = None if states else k.max_running
+        rows = _headroom(told or pools.running_requests(profiled, profiled, k, rules, slots), k)
     found = [_tokens(left + rows * (s.cells.full + s.cells.swa), s.cells, k, rules, alone=alone) for s in stages]
     fewest = min(t.total for t in found)
     agreed = [t if t.total == fewest else pools.at_most(t, s.cells, k, rules, fewest) for t, s in zip(found, stages, strict=True)]
