@@ -146,8 +146,8 @@ class SglangRules(NamedTuple):
     next_window      a pipeline stage of split windows counts the next stage's first layer with its own
     buffers_by       extra buffers are two under overlap scheduling and one without; two and one beside a draft
     spare_states     a request needs two state slots more, buffers or not
-    draft_states     copies of states for drafts: not charged; of every slot; of the server's running requests, before the ratio, where it
-                     decides; of a worker's, whatever decides; of those, within it
+    draft_states     copies of states for drafts: not charged; of every slot; of all requests, where the ratio decides; of a worker's; of
+                     those, within the ratio
     idle_drafts      tokens to verify that are given without a drafter have copies of states all the same
     shared_windows   convolution windows of a draft's steps overlap
     staged_states    a pipeline stage of a recurrent model has the caches of all layers; all states; its own, charged as all; its own,
@@ -296,10 +296,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.5.1", {}),
     ("0.5.2", {"spec_reserve": (2048, 6144), "chains": _CHAINS_052}),
     ("0.5.3", {"chains": _CHAINS_053, "fraction": "formula", "tiers": _tiers(2048, 16, 80), "dsa_dp": True, "dsa_fraction": 0.8}),
-    (
-        "0.5.4",
-        {"dsa_fraction": None, "dsa_charge": "plain", "radix_states": "ratio", "no_radix": KIMI_LINEAR | MAMBA2},
-    ),
+    ("0.5.4", {"dsa_fraction": None, "dsa_charge": "plain", "radix_states": "ratio", "no_radix": KIMI_LINEAR | MAMBA2}),
     ("0.5.5", {"tiers": _tiers(2048, 24, 80)}),
     ("0.5.6", {"dsa_dp": False, "piled": False, "fp4_pools": True}),
     (
@@ -308,7 +305,6 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "chains": _CHAINS_057,
             "radix_states": "asked",
             "no_radix": KIMI_LINEAR,
-            "draft_states": "dealt",
             "spare_states": True,
             "draft_headroom": False,
             "lora_vocabulary": "whole",
@@ -322,14 +318,12 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "split_from": "pages",
             "next_window": True,
             "spare_states": False,
-            "draft_states": "requests",
-            "drafts_unshared": frozenset({"NemotronHForCausalLM"}),
             "buffers_by": "drafts",
             "staged_states": "whole",
             "amd_dsa_page": 1,
         },
     ),
-    ("0.5.9", {"split": _SPLIT_059, "split_from": "tokens", "drafts_unshared": None, "fixed_states": False}),
+    ("0.5.9", {"split": _SPLIT_059, "split_from": "tokens"}),
     (
         "0.5.10",
         {
@@ -337,7 +331,6 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "spec_reserve": (4096, 6144),
             "running": "estimated",
             "staged_states": "kept",
-            "drafts_unshared": frozenset(),
             "layer_lists": True,
             "lora_vocabulary": "split",
             "lora_experts": "whole",
