@@ -7,6 +7,7 @@ import json
 import pytest
 
 import kvplan
+from kvplan.manifests import read
 from tests.conftest import planned
 
 MODEL = "meta-llama/llama-3.1-8b"  # config.json: max_position_embeddings 131072, rope_scaling llama3
@@ -71,3 +72,16 @@ def test_vllm_takes_the_positions_of_a_yarn_config_as_they_stand_from_0_30_on(tm
     asked = {"engine": "vllm", "engine_version": "0.30", "kv_memory": "4GiB"}
     assert planned(str(path), context=32_768, **asked).starts
     assert not planned(str(path), context=32_769, **asked).starts
+
+
+@pytest.mark.parametrize(("release", "says", "starts"), [("0.4.8", None, True), ("0.4.8", "false", False), ("0.5.1", None, False)])
+def test_sglang_0_4_allows_longer_lengths_unless_told(release: str, says: str | None, starts: bool) -> None:
+    """configs/model_config.py: SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN is on by default up to 0.4.10, and off from 0.5.0 on."""
+    option = {} if says is None else {WAYS_OUT["sglang"]: says}
+    plan = planned(MODEL, engine="sglang", engine_version=release, kv_memory="60GiB", context=131_073, engine_option=option)
+    assert plan.starts is starts
+
+
+def test_the_variable_that_is_off_is_kept_for_sglang() -> None:
+    (found,) = read("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=0 python -m sglang.launch_server --model-path m/x", "serve.sh")
+    assert found.question["engine_option"] == {WAYS_OUT["sglang"]: False}

@@ -71,7 +71,7 @@ def environment(
         except ValueError as error:
             findings.append(refused(name, str(error), word.place))
             continue
-        if value is False and kind == "one_or_true":
+        if value is False and kind == "one_or_true" and argument.takes == "flag":
             continue
         values[argument.to] = Given(value, name, word.place)
         if argument.effect and value is not False:

@@ -60,7 +60,7 @@ ROWS = (
     row("--attn-cp-size --attention-context-parallel-size", "option:attn_cp_size", "int", since="0.5.9"),
     row("--nnodes", "@nodes", "int"),
     row("--node-rank", "@rank", "int"),
-    row("--disaggregation-decode-tp", "@decode_tp", "int", since="0.4.9", until="0.5.9"),
+    row("--disaggregation-decode-tp", "@decode_tp", "int", since="0.4.8", until="0.5.9"),
     row("--dtype", "dtype", "compute"),
     row("--kv-cache-dtype", "kv_dtype", "format", says=KV_FORMATS),
     row("--quantization", "@quantization"),
@@ -155,7 +155,7 @@ ROWS = (
     row("--hicache-ratio", "option:hicache_ratio", "float"),
     row("--hicache-size", "option:hicache_size", "float"),
     row("--json-model-override-args", "@overrides", "json"),
-    row("", LONGER, "one_or_true", "flag", variables="SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"),
+    row("", LONGER, "one_or_true", variables="SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"),
     row("--encoder-only", "option:encoder_only", takes="flag", since="0.5.7", effect="less"),
     row("--language-only", "@text_only", takes="flag", since="0.5.7"),
     row("--language-model-only", "option:language_model_only", takes="flag", since="0.5.18"),
@@ -233,7 +233,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     if (one := given.get("@overrides")) and one.value:
         question["engine_option.json_model_override_args"] = moved(one, json.dumps(one.value))
         findings.append(Finding("overridden", "note", f"{one.spelled} replaces what the model's own config says", one.place))
-    if one := given.get(LONGER):
+    if (one := given.get(LONGER)) and one.value:
         findings.append(allowed(one))
     nodes = number(given, "@nodes")
     if "tp" in given and nodes > 1 and number(given, "tp") * number(given, "pp") % nodes:
@@ -255,8 +255,8 @@ def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list
     if one is None:
         if branches := given.get("@spec_topk"):  # Blackwell's default looks at it, whether something drafts or not
             question["engine_option.speculative_eagle_topk"] = branches
-        if drafted := given.get("@spec_tokens"):  # states have room for them all the same
-            question["engine_option.speculative_num_draft_tokens"] = drafted
+        if idle := given.get("@spec_tokens"):  # states have copies for them, whether something drafts or not
+            question["engine_option.speculative_num_draft_tokens"] = idle
         return []
     steps, tokens = given.get("@spec_steps"), given.get("@spec_tokens")
     method = str(one.value).lower()
@@ -333,9 +333,11 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
                 "@spec_topk": int(branches or (1 if tokens == draft.tokens + 1 else 4)),
                 "@spec_tokens": tokens,
             }
-    elif branches := asked.get("option:speculative_eagle_topk"):
-        says["@spec_topk"] = int(branches)
-        said.add("option:speculative_eagle_topk")
+    else:
+        for key, at in (("eagle_topk", "@spec_topk"), ("num_draft_tokens", "@spec_tokens")):
+            if one := asked.get(f"option:speculative_{key}"):
+                says[at] = int(one)
+                said.add(f"option:speculative_{key}")
     if lora := read_lora(asked.get("lora")):
         says |= {"@lora": True, "@lora_rank": lora.rank, "@loras": lora.adapters}
         modules = asked.get("option:lora_target_modules")  # without adapters' files it wants to be told

@@ -35,7 +35,7 @@ _CUTEDSL, _TOKENSPEED = "cutedsl_mla", "tokenspeed_mla"
 #: Backends that no latent attention runs on up to 0.5.3 (model_runner.py MLA_ATTENTION_BACKENDS).
 _HEADS_ALONE = frozenset({"torch_native", "flex_attention", "trtllm_mha", "dual_chunk_flash_attn", "wave", "intel_amx", "intel_xpu"})
 #: Backends that verify a tree of drafts in pages, and the release that has them first (server_args.py; arg_groups/speculative_hook.py).
-_TREES = {"flashinfer": (0, 5, 3), "fa3": (0, 5, 4), "triton": (0, 5, 14)}
+_TREES = {"flashinfer": (0, 5, 2), "fa3": (0, 5, 6), "triton": (0, 5, 14)}
 #: Classes whose backend on Hopper is FlashAttention 3 before 0.5.7 (utils is_fa3_default_architecture).
 _FA3_DEFAULT = frozenset({
     "Gemma2ForCausalLM", "Gemma3ForConditionalGeneration", "Glm4MoeForCausalLM", "Glm4vMoeForConditionalGeneration", "LlamaForCausalLM",
@@ -221,11 +221,11 @@ def mha_tree(settled: Settled) -> Values:
 
 def paged_tree(settled: Settled) -> Values:
     traits, s = read_traits(settled.model), settings_of(settled)
-    latent = usual(settled.question, s.rules, traits) if traits.latent else None
-    early = "none" if release(s.release) < (0, 5, 4) else None  # a default is picked after this is looked at
+    own = usual(settled.question, s.rules, traits) if traits.latent or s.picked_steps else None
+    early = "none" if release(s.release) < (0, 5, 5) else None  # a default is picked after this is looked at
     plain = "triton" if s.rules.unpaged_states and settled.question.model.architecture in UNPAGED_STATES else None
     plain = plain if traits.states and is_blackwell(settled.question) else None  # the default of these where no page is let
-    known = _asked(settled) or early or ("dsa" if is_sparse(settled.question, traits) else _known(settled) or latent or plain)
+    known = _asked(settled) or early or ("dsa" if is_sparse(settled.question, traits) else _known(settled) or own or plain)
     paged = is_tree(settled.question) and settings_of(settled).pools.page > 1
     return (
         {"backend": known}
@@ -273,17 +273,17 @@ def latent_drafts(settled: Settled) -> Values:
 
 #: Backends that gpt-oss, Llama 4 and Gemma 4 may be given -> the release that takes them (server_args.py, later arg_groups/model_hook.py).
 _WITH_SINKS = {
-    "triton": "0.5.3", "trtllm_mha": "0.5.3", "fa3": "0.5.3", "fa4": "0.5.4", "ascend": "0.5.8", "aiter": "0.5.10", "intel_xpu": "0.5.11",
+    "triton": "", "trtllm_mha": "", "fa3": "", "fa4": "0.5.4", "ascend": "0.5.8", "aiter": "0.5.10", "intel_xpu": "0.5.11",
     "intel_amx": "0.5.13",
 }  # fmt: skip
-_CHUNKED = {"fa3": "", "aiter": "", "triton": "", "trtllm_mha": "0.5.5", "intel_xpu": "0.5.6", "ascend": "0.5.10"}
+_CHUNKED = {"fa3": "", "aiter": "", "triton": "0.5.2", "trtllm_mha": "0.5.5", "intel_xpu": "0.5.6", "ascend": "0.5.10"}
 _GEMMA4 = dict.fromkeys(("trtllm_mha", "triton", "fa4", "ascend", "intel_xpu", "intel_amx", "aiter"), "")
 
 
 def _backend_of(settled: Settled, begins: str, since: Mapping[str, str]) -> Values:
     said, named = named_backends(settled.question), settled.question.model.architecture or ""
     takes = {name for name, first in since.items() if in_force(first, "", settings_of(settled).release)}
-    by_phase = begins == "Gemma4" or (begins == "GptOss" and release(settings_of(settled).release) >= (0, 5, 5))
+    by_phase = begins == "Gemma4" or (begins == "GptOss" and release(settings_of(settled).release) >= (0, 5, 4))
     asked = said.phases if by_phase else (said.both,)
     odd = next((one for one in asked if one and one not in takes), None)
     return {"backend": odd} if odd and named.startswith(begins) else None
@@ -292,7 +292,7 @@ def _backend_of(settled: Settled, begins: str, since: Mapping[str, str]) -> Valu
 def sink_backend(settled: Settled) -> Values:
     """A backend of one phase alone leaves the other without one: none is picked where one is named."""
     said, named = named_backends(settled.question), settled.question.model.architecture or ""
-    alone = (said.prefill is None) != (said.decode is None) and release(settings_of(settled).release) >= (0, 5, 5)
+    alone = (said.prefill is None) != (said.decode is None) and release(settings_of(settled).release) >= (0, 5, 4)
     if named.startswith("GptOss") and not said.both and alone:
         return {"backend": "none of the other phase"}
     return _backend_of(settled, "GptOss", _WITH_SINKS)
@@ -303,7 +303,7 @@ def not_fa3(settled: Settled) -> Values:
 
 
 def chunked_unnamed(settled: Settled) -> Values:
-    """Llama 4 where no backend is named, which 0.5.3 and 0.5.4 compare with their list all the same."""
+    """Llama 4 where no backend is named, which 0.4.10 to 0.5.5 compare with their list all the same."""
     named = settled.question.model.architecture or ""
     return {} if named.startswith("Llama4") and not named_backends(settled.question).both else None
 

@@ -196,6 +196,8 @@ def usual(d: Deployment, rules: SglangRules, traits: Traits) -> str | None:
     if is_sparse(d, traits) or traits.compressed:
         return "dsv4" if traits.compressed else "dsa"
     hopper = is_hopper(d)
+    if named.startswith("Llama4"):  # where none was asked for by then (0.5.6)
+        return "fa3" if hopper else "triton"
     if named.startswith("Gemma4") or (named.startswith("GptOss") and not hopper):
         return "triton"
     if hopper and not named.startswith("Whisper") and (traits.latent or rules.flash3 is None or named in rules.flash3):

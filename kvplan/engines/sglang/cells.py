@@ -127,7 +127,9 @@ def layer_bytes(layer: Layer, split: Split, rules: SglangRules) -> LayerBytes:
         elif t.name == "latent":
             plain = t.dtype == "fp8_ds_mla" and rules.dsa_charge != "stored"
             charged += t.elems_per_state if plain else t.bytes_per_state
-            raw = split.states and t.dtype == "nvfp4"  # a hybrid's latent pool is no fp4 one (memory_pool.py HybridLinearKVPool)
+            raw = t.dtype == "nvfp4" and (
+                split.states or not rules.fp4_pools
+            )  # a hybrid's latent pool is no fp4 one (memory_pool.py HybridLinearKVPool)
             k, latent = k + (t.elems_per_state if raw else t.bytes_per_state), True
         elif t.name in ("k", "v"):
             stored, asked = _head_bytes(t, split, rules)
@@ -170,6 +172,8 @@ def _head_bytes(t: CacheTensor, split: Split, rules: SglangRules) -> tuple[int, 
     packed = row_bytes(t.dtype, t.elems_per_state)
     if t.dtype != "nvfp4":
         return held * packed, asked * packed
+    if not rules.fp4_pools:
+        return held * t.elems_per_state, asked * t.elems_per_state
     if split.windows:
         return held * t.elems_per_state, asked * (t.elems_per_state if rules.fp4_windows else packed)
     return held * (t.elems_per_state if split.states and not rules.fp4_states else packed), asked * packed

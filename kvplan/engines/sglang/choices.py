@@ -118,7 +118,7 @@ CHOICES: dict[str, dict[tuple[str, str], str]] = {
         ("0.5.17", ""): "megamoe", ("0.5.18", ""): "intel_xpu", ("0.5.19", ""): "flashinfer_megamoe",
         ("0.5.22", ""): "lora_cutedsl lora_triton lora_marlin",
     },
-    "--flashinfer-mxfp4-moe-precision": {("", ""): "default bf16", ("0.5.18", ""): "fp8"},
+    "--flashinfer-mxfp4-moe-precision": {("", ""): "bf16", ("", "0.5.2"): "mxfp4", ("0.5.2", ""): "default", ("0.5.18", ""): "fp8"},
     "--mamba-ssm-dtype": {("", ""): "float32 bfloat16", ("0.5.8", ""): "float16"},
     "--hicache-storage-prefetch-policy": {("", ""): "best_effort wait_complete timeout"},
     "--max-lora-chunk-size": {("", ""): "16 32 64 128"},

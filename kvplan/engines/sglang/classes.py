@@ -245,15 +245,22 @@ CHANGES: dict[str, dict[str, Any]] = {
     "0.4.10": {"ascend_pages": True},
     "0.5.3": {"blackwell": _NAMED_053, "ascend_pages": False},
     "0.5.4": {
-        "decode_slots": "requests", "pieces": "quarter", "draft_states": "slots", "blackwell": _NAMED_054, "latent_blackwell": True,
+        "decode_slots": "requests", "draft_states": "slots", "blackwell": _NAMED_054, "latent_blackwell": True,
         "fa4_pages": "prefill", "deterministic": "own",
     },
     "0.5.5": {"blackwell": _NAMED_055, "states_of_all": STATES_OF_ALL, "deterministic": "picked", "flash3": _FLASH3_055},
-    "0.5.7": {"pieces": "eighth", "blackwell": _NAMED_057, "blackwell_heads": True, "mha_unshared": True, "flash3": _FLASH3_057},
-    "0.5.8": {"pieces": "sizes", "whole_sinks": True, "flash3": None},
-    "0.5.9": {"decode_slots": "beside", "pieces": "all sizes"},
+    "0.5.6": {"pieces": "quarter"},
+    "0.5.7": {
+        "draft_states": "dealt", "pieces": "eighth", "blackwell": _NAMED_057, "blackwell_heads": True, "mha_unshared": True,
+        "flash3": _FLASH3_057,
+    },
+    "0.5.8": {
+        "draft_states": "requests", "drafts_unshared": frozenset({"NemotronHForCausalLM"}),
+        "pieces": "sizes", "whole_sinks": True, "flash3": None,
+    },
+    "0.5.9": {"drafts_unshared": None, "fixed_states": False, "decode_slots": "beside", "pieces": "all sizes"},
     "0.5.10": {
-        "decode_slots": "capped",
+        "decode_slots": "capped", "drafts_unshared": frozenset(),
         "blackwell": _NAMED_0510, "whole_sinks": False, "unpaged_states": "picked", "raw_blackwell": True,
         "prefill_graphs": PIECES | {"drafts"}, "ungraphed": _UNGRAPHED_0510, "fa4_blackwell": True, "pieces": "",
     },

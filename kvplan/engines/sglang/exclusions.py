@@ -121,7 +121,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         for flag in ("enable_flashinfer_mla", "enable_flashmla")
     ),
     Exclusion(
-        "enable_dp_attention=*", "data_parallel_size>1", "Please set a dp-size > 1. You can use 1 < dp-size <= tp-size", "0.4.3", "0.5.1",
+        "enable_dp_attention=*", "data_parallel_size>1", "Please set a dp-size > 1. You can use 1 < dp-size <= tp-size", "0.4.3", "0.5.2",
     ),
     Exclusion(
         "moe_a2a_backend=flashinfer_megamoe", "moe_runner_backend=flashinfer_megamoe",
@@ -172,7 +172,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     Exclusion("enable_prefix_mm_cache=*", "encoder_only=*", "--enable-prefix-mm-cache requires --encoder-only to be enabled", "0.5.7"),
     Exclusion(
         "enable_deepep_moe=*&enable_dp_attention=*", "deepep_mode=normal,low_latency|data_parallel_size=,1",
-        "DeepEP MoE `auto` mode is not supported with DP Attention.", before="0.4.7",
+        "DeepEP MoE `auto` mode is not supported with DP Attention.", before="0.4.9",
     ),
     Exclusion(
         "enable_mamba_cache_stochastic_rounding=*", "mamba_ssm_dtype=float16",
@@ -234,7 +234,10 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     Exclusion("quantization=marlin", _NEVER, "Unknown quantization method: marlin.", "0.5.5", "0.5.20"),
     Exclusion("quantization=gptq", "device=cpu,npu,xpu", "Unknown quantization method: gptq.", "0.5.20"),
     Exclusion("quantization=mlx_q4,mlx_q8", "device=mps", "Unknown quantization method: mlx_q4 and mlx_q8 are Apple's.", "0.5.11"),
-    Exclusion("enable_flashinfer_cutlass_moe=*", "quantization=modelopt_fp4", _FP4_EXPERTS, before="0.5.6"),
+    *(
+        Exclusion(f"{flag}=*", "quantization=modelopt_fp4", _FP4_EXPERTS, before="0.5.6")
+        for flag in ("enable_flashinfer_moe", "enable_flashinfer_cutlass_moe")
+    ),
     Exclusion("moe_runner_backend=flashinfer_cutlass", "quantization=modelopt_fp4", _FP4_EXPERTS, "0.5.2", "0.5.6"),
     Exclusion(
         "moe_runner_backend=flashinfer_cutlass", "quantization=,modelopt_fp4,modelopt_fp8,modelopt_mixed",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options, Speculation
+from kvplan.engines.common.releases import in_force
 from kvplan.engines.sglang import memory
 from kvplan.engines.sglang.backends import named_backends
 from kvplan.engines.sglang.classes import PIECES
@@ -62,8 +63,13 @@ def on_amd(d: Deployment) -> bool:
 
 
 def uses_aiter(d: Deployment) -> bool:
-    """Whether the AITER backend of AMD GPUs takes its share of the fraction, even of one that the user gave (attention_hook.py)."""
+    """Whether the AITER backend of AMD GPUs takes its share of the fraction, even of one that the user gave (attention_hook.py).
+
+    Since 0.4.7 (model_runner.py model_specific_adjustment), on any GPU.
+    """
     backend = named_backends(d).both
+    if not in_force("0.4.7", "", d.engine_version):
+        return False
     return (backend == "aiter" or (on_amd(d) and backend is None)) and (d.max_model_len or d.context or 0) > AITER_CONTEXT
 
 

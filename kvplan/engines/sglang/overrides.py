@@ -22,6 +22,12 @@ LENGTH, ROPE, LAYERS = "max_position_embeddings", ("rope_scaling", "rope_paramet
 KV_HEADS = "num_key_value_heads"
 #: Kinds of layers that are listed in another key, too, whose length would not agree.
 _LISTED = ("mamba2", "short_conv", "compressed")
+#: Classes that see whose keys are those of the text model, in releases from one on and before another: hf_transformers_utils.py
+#: get_hf_text_config; Qwen's two with transformers before 4.52 and of 4.57, whose config hands keys on (configuration_qwen2_vl.py).
+_QWEN = (((0, 0, 0), (0, 4, 7)), ((0, 5, 3), (0, 5, 10)))
+_FLAT = {
+    "InternVLChatModel": (((0, 0, 0), (0, 5, 4)),), "Qwen2VLForConditionalGeneration": _QWEN, "Qwen2_5_VLForConditionalGeneration": _QWEN,
+}  # fmt: skip
 #: Kinds that have states beside layers of K and V.
 _STATES = ("mamba1", "mamba2", "short_conv", "gated_delta_net", "kda")
 
@@ -49,9 +55,9 @@ def overridden(d: Deployment, version: str) -> tuple[Deployment, tuple[str, ...]
 
 
 def apply(model: ModelSpec, keys: Mapping[str, Any], version: str, *, drafts: bool = False) -> Overridden:
-    """What a release makes of the keys; a model that sees has its text model's config inside another, which InternVL's was not before
-    0.5.4 (hf_transformers_utils.py get_hf_text_config). A drafter may get more layers."""
-    flat = model.architecture == "InternVLChatModel" and release(version) < (0, 5, 4)
+    """What a release makes of the keys; a model that sees has its text model's config inside another, save for _FLAT. A drafter may get
+    more layers."""
+    flat = any(since <= release(version) < before for since, before in _FLAT.get(model.architecture or "", ()))
     if model.encoder or ((model.towers or model.text_class) and not flat):
         return Overridden(model, unread=tuple(keys))
     read, unread = list[str](), list[str]()

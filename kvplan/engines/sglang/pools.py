@@ -22,9 +22,8 @@ NO_RADIX_STATES = 512  # state slots of 0.5.3 to 0.5.6 without a prefix cache (m
 class SglangPoolSettings(NamedTuple):
     """The settings that pools depend on, resolved.
 
-    draft_tokens    tokens verified per step, 0 without speculation; draft_chain: they are one chain, no tree; idle_tokens: as many, of no
-                    drafter: states have room for them that is not charged
-    draft_branches  tokens that a step branches into
+    draft_tokens    tokens verified per step, 0 without speculation; draft_chain: they are one chain, no tree
+    draft_branches  tokens that a step branches into; idle_drafts: tokens to verify that are given without a drafter
     state_groups    attention groups that the slots of states are dealt out to
     decodes         the server only decodes; tracked: state slots that it gives a request for prefixes at once
     shared          one buffer is for states or windows and the full cache
@@ -48,7 +47,7 @@ class SglangPoolSettings(NamedTuple):
     max_total_tokens: int | None
     fraction: float
     draft_branches: int = 1
-    idle_tokens: int = 0
+    idle_drafts: int = 0
     state_groups: int = 1
     decodes: bool = False
     tracked: int = 0
@@ -99,7 +98,7 @@ class States(NamedTuple):
         Source: mem_cache/memory_pool.py, MambaPool; disaggregation/decode.py, HybridMambaDecodeReqToTokenPool. Copies of one chain of
         drafts share convolution windows from 0.5.14 on.
         """
-        n, received = k.draft_tokens or k.idle_tokens, k.received(running, rules)
+        n, received = k.draft_tokens or k.idle_drafts, k.received(running, rules)
         allocated = (
             self.slots
             if not k.decodes
@@ -131,11 +130,13 @@ def states(rest: float, slot: int, k: SglangPoolSettings, rules: SglangRules) ->
     """The state pool out of `rest` bytes; None for a model without recurrent states. Raises Refusal."""
     if not slot:
         return None
-    padding, draft, workers = int(rules.padded_states), k.draft_tokens, k.running_per_worker or 0
+    padding, workers, charged = int(rules.padded_states), k.running_per_worker or 0, 0
+    draft = k.draft_tokens or k.idle_drafts * int(rules.draft_states == "slots")
     if rules.draft_states == "requests":
         rest -= workers * draft * slot
+    dealt = (k.max_running or 0) * draft * int(rules.draft_states == "dealt")
     given = k.max_states if rules.radix_states != "ratio" or not k.radix else None
-    if given is None and not k.radix and rules.radix_states != "asked":
+    if given is None and not k.radix and rules.fixed_states:
         given = k.max_running or NO_RADIX_STATES
     if given is not None:
         slots = given // k.state_groups
@@ -143,6 +144,8 @@ def states(rest: float, slot: int, k: SglangPoolSettings, rules: SglangRules) ->
     elif not k.radix and k.max_running is not None:
         slots = requests = k.running_per_worker or 1
     else:
+        rest -= dealt * slot
+        charged = dealt
         budget = rest * k.mamba_ratio / (1 + k.mamba_ratio)
         if draft and rules.draft_states == "slots":
             slots = int(budget // slot // (1 + draft))
@@ -157,8 +160,8 @@ def states(rest: float, slot: int, k: SglangPoolSettings, rules: SglangRules) ->
             f"Not enough GPU memory for hybrid (mamba/linear-attention) state cache. Computed max_mamba_cache_size={slots} "
             f"(total_rest_memory={rest / GIB:.2f} GB, mamba_cache_per_req={slot / MIB:.2f} MB)"
         )
-    copies = {"free": 0, "slots": slots, "requests": workers, "shared": requests + padding}[rules.draft_states]
-    return States(slots, slots + 1, slots + padding, copies * draft, slot)
+    copies = {"free": 0, "slots": slots, "dealt": 0, "requests": workers, "shared": requests + padding}[rules.draft_states]
+    return States(slots, slots + 1, slots + padding, copies * draft + charged, slot)
 
 
 def request_cap(window: int, k: SglangPoolSettings, rules: SglangRules) -> int:
@@ -179,7 +182,7 @@ def request_cap(window: int, k: SglangPoolSettings, rules: SglangRules) -> int:
 
 def window_tokens_per_request(window: int, k: SglangPoolSettings) -> int:
     """Window slots that one decoding request keeps: window, what is not evicted yet, and the page its start lies in."""
-    return window + EVICTION_INTERVAL * max(k.draft_tokens or k.idle_tokens, 1) + k.page
+    return window + EVICTION_INTERVAL * max(k.draft_tokens or k.idle_drafts, 1) + k.page
 
 
 def tokens(rest: int, cells: Cells, k: SglangPoolSettings, rules: SglangRules) -> Tokens:

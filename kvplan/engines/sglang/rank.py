@@ -144,16 +144,16 @@ def build(stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules
     if left <= 0:
         raise Refusal(f"Not enough memory. Please try to increase --mem-fraction-static. Current value: {k.fraction:g}")
     alone = not any(_keeps_kv(s) for s in stages)
-    found = [_tokens(left, stage.cells, k, rules, alone=alone) for stage in stages]
+    slots = states.slots if states else None
+    profiled = min(left // (s.cells.full + s.cells.swa) if _keeps_kv(s) else LARGEST for s in stages)
+    rows = 0
+    if rules.draft_headroom and k.draft_steps and k.draft_tokens and stages[0].cells.n_full:
+        told = None if states else k.max_running
+        rows = _headroom(told or pools.running_requests(profiled, profiled, k, rules, slots), k)
+    found = [_tokens(left + rows * (s.cells.full + s.cells.swa), s.cells, k, rules, alone=alone) for s in stages]
     fewest = min(t.total for t in found)
     agreed = [t if t.total == fewest else pools.at_most(t, s.cells, k, rules, fewest) for t, s in zip(found, stages, strict=True)]
-    profiled = fewest
-    if rules.running == "asked":  # before pages, too
-        profiled = min(left // (s.cells.full + s.cells.swa) if _keeps_kv(s) else LARGEST for s in stages)
-    running = pools.running_requests(profiled, fewest, k, rules, states.slots if states else None)
-    if rules.draft_headroom and k.draft_steps and k.draft_tokens and stages[0].cells.n_full:
-        rows = _headroom(k.max_running if k.max_running and not states else running, k)
-        agreed = [min(_tokens(left + rows * (s.cells.full + s.cells.swa), s.cells, k, rules, alone=alone) for s in stages)] * len(stages)
+    running = pools.running_requests(profiled, fewest, k, rules, slots)
     made = [_pools(stage, t, states, running, k, rules) for stage, t in zip(stages, agreed, strict=True)]
     return [_in_one(p, left, fewest, k, rules) for p in made] if k.shared else made
 

@@ -102,7 +102,7 @@ CHECKS: tuple[Stop, ...] = (
     Stop(
         "a tier of prefixes",
         "The arguments enable-hierarchical-cache and disable-radix-cache are mutually exclusive and cannot be used at the same time.",
-        "the host's tier is of the prefix cache, which is turned off", _TIER, "server_args.py; arg_groups/kv_cache_hook.py", since="0.5.3",
+        "the host's tier is of the prefix cache, which is turned off", _TIER, "server_args.py; arg_groups/kv_cache_hook.py", since="0.5.1",
         when=when.tier_without_prefixes,
     ),
     Stop(
@@ -122,7 +122,7 @@ CHECKS: tuple[Stop, ...] = (
     ),
     Stop(
         "window pool's share", "--swa-full-tokens-ratio should be in range (0, 1.0].", "that pool is no larger than the full one",
-        (Move("option:swa_full_tokens_ratio", "above 0 and at most 1"),), "server_args.py; arg_groups/kv_cache_hook.py", since="0.5.9",
+        (Move("option:swa_full_tokens_ratio", "above 0 and at most 1"),), "server_args.py; arg_groups/kv_cache_hook.py", since="0.5.7",
         when=when.window_share, numbers="{share}",
     ),
     Stop(
@@ -146,15 +146,15 @@ CHECKS: tuple[Stop, ...] = (
     ),
     Stop(
         "attention backend", "GptOssForCausalLM requires one of", "its sinks are read by other backends alone",
-        (_ANY_BACKEND,), "server_args.py; arg_groups/model_hook.py", since="0.5.3", when=backend.sink_backend, numbers="not {backend}",
+        (_ANY_BACKEND,), "server_args.py; arg_groups/model_hook.py", since="0.5.0", when=backend.sink_backend, numbers="not {backend}",
     ),
     Stop(
         "attention backend", "... is required for Llama4 model but got {backend:w}", "{backend} reads no chunks", (_ANY_BACKEND,),
-        "server_args.py; arg_groups/model_hook.py", since="0.5.3", when=backend.chunked_backend,
+        "server_args.py; arg_groups/model_hook.py", since="0.5.1", when=backend.chunked_backend,
     ),
     Stop(
-        "attention backend", "fa3, aiter, or triton is required for Llama4 model", "this release picks none for Llama 4 by itself",
-        (Move("option:attention_backend", "fa3, aiter or triton"), _NEWER), "server_args.py", since="0.4.10", before="0.5.5",
+        "attention backend", "fa3, ... is required for Llama4 model", "this release picks none for Llama 4 by itself",
+        (Move("option:attention_backend", "fa3, aiter or triton"), _NEWER), "server_args.py", since="0.4.10", before="0.5.6",
         when=backend.chunked_unnamed,
     ),
     Stop(
@@ -164,7 +164,7 @@ CHECKS: tuple[Stop, ...] = (
     ),
     Stop(
         "attention backend", "TRTLLM MHA backend is only supported on Blackwell GPUs (SM100). Please use a different backend.",
-        "its kernels are for compute capability 10.x", (_ANY_BACKEND, _OTHER_GPU), "server_args.py", since="0.5.3", before="0.5.10",
+        "its kernels are for compute capability 10.x", (_ANY_BACKEND, _OTHER_GPU), "server_args.py", since="0.5.0", before="0.5.10",
         when=backend.mha_blackwell, numbers="this GPU has {has}",
     ),
     Stop(
@@ -193,7 +193,7 @@ CHECKS: tuple[Stop, ...] = (
         "attention backend", "TensorRT-LLM MLA backend only supports kv-cache-dtype of",
         "the backend that Blackwell picks for latent attention reads fp8 rows as e4m3 alone",
         (Move("kv_dtype", "fp8_e4m3 or auto"), Move("option:attention_backend", "flashinfer")),
-        "server_args.py; arg_groups/overrides.py _mla_kv_cache_dtype_checks", since="0.5.3", when=backend.mla_format,
+        "server_args.py; arg_groups/overrides.py _mla_kv_cache_dtype_checks", since="0.5.0", when=backend.mla_format,
     ),
     Stop(
         "backend of an fp4 cache", "KV4 MLA expects attention_backend to be one of", "other backends do not read fp4 rows of latents",
@@ -216,13 +216,13 @@ CHECKS: tuple[Stop, ...] = (
     Stop(
         "tree of drafts", "trtllm_mha backend only supports topk = 1 for speculative decoding.", "it verifies a chain of drafts alone",
         (Move("option:speculative_num_draft_tokens", "the steps and one"), Move("option:attention_backend", "flashinfer")),
-        "server_args.py; arg_groups/speculative_hook.py", since="0.5.3", when=backend.mha_tree,
+        "server_args.py; arg_groups/speculative_hook.py", since="0.5.1", when=backend.mha_tree,
     ),
     Stop(
         "tree of drafts", "speculative_eagle_topk > 1 with page_size > 1 is",
         "this backend does not verify a tree of drafts in pages of more than one token",
         (Move("option:speculative_num_draft_tokens", "the steps and one"), Move("option:attention_backend", "flashinfer")),
-        "server_args.py; arg_groups/speculative_hook.py", since="0.5.3", when=backend.paged_tree, numbers="{backend}",
+        "server_args.py; arg_groups/speculative_hook.py", since="0.5.2", when=backend.paged_tree, numbers="{backend}",
     ),
     Stop(
         "attention backend", "{architecture:w} does not support triton attention backend",
@@ -283,6 +283,12 @@ CHECKS: tuple[Stop, ...] = (
         "configs/model_config.py _derive_context_length", since="0.5.0", when=when.longer_than_drafter,
         tail=" This may lead to incorrect model outputs or CUDA errors.",
     ),
+    Stop(
+        "longer than the drafter", "User-specified context_length ({length}) is greater than the derived context_length ({most}).",
+        "the drafter was made for {most} tokens and {length} were asked for", (Move("max_model_len", "at most {most}"),),
+        "configs/model_config.py ModelConfig.__init__", before="0.5.0", when=when.longer_than_drafter,
+        tail=" This may lead to incorrect model outputs or CUDA errors.",
+    ),
     *BUFFERS,
     Stop(
         "expert parallelism",
@@ -310,7 +316,7 @@ CHECKS: tuple[Stop, ...] = (
     Stop("quantisation and GPU", _METHOD, _NEEDS, (_OTHER_FORMAT, _OTHER_GPU), _LOADER, since="0.5.15", when=when.fp4_after, loading=True),
     Stop(
         "EPLB", "assert self.ep_size > 1", "experts are dealt out anew among ranks that hold them whole",
-        (Move("ep", "expert parallelism"), Move("option:enable_eplb", "false")), "server_args.py _handle_eplb_and_dispatch", since="0.4.7",
+        (Move("ep", "expert parallelism"), Move("option:enable_eplb", "false")), "server_args.py _handle_eplb_and_dispatch", since="0.4.10",
         when=when.unshared_experts,
     ),
     Stop(

@@ -25,10 +25,10 @@ FIRST: dict[str, str] = {
         "VoxtralForConditionalGeneration"
     ),
     "0.4.10": "Step3VLForConditionalGeneration",
-    "0.5.1": (
-        "BailingMoeForCausalLM Cohere2VisionForConditionalGeneration DeciLMForCausalLM Ernie4_5_ForCausalLM "
-        "Glm4vMoeForConditionalGeneration GptOssForCausalLM Qwen3ForSequenceClassification"
+    "0.5.0": (
+        "BailingMoeForCausalLM Ernie4_5_ForCausalLM Glm4vMoeForConditionalGeneration GptOssForCausalLM Qwen3ForSequenceClassification"
     ),
+    "0.5.1": "Cohere2VisionForConditionalGeneration DeciLMForCausalLM",
     "0.5.2": "ApertusForCausalLM LongcatFlashForCausalLM Qwen3NextForCausalLM",
     "0.5.3": (
         "BailingMoEForCausalLM BailingMoeV2ForCausalLM DeepseekV32ForCausalLM DotsOCRForCausalLM DotsVLMForCausalLM "

@@ -148,16 +148,18 @@ class SglangRules(NamedTuple):
     next_window      a pipeline stage of split windows counts the next stage's first layer with its own
     buffers_by       extra buffers are two under overlap scheduling and one without; two and one beside a draft
     spare_states     a request needs two state slots more, buffers or not
-    draft_states     copies of states for drafts: not charged; of every slot; of running requests, before the ratio; of those, within it
+    draft_states     copies of states for drafts: not charged; of every slot; of all requests, where the ratio decides; of a worker's; of
+                     those, within the ratio
     shared_windows   convolution windows of a draft's steps overlap
     staged_states    a pipeline stage of a recurrent model has the caches of all layers; all states; its own, charged as all; its own,
                      charged as the largest stage's
-    drafts_unshared  states without extra buffers have no prefix cache beside a draft
+    drafts_unshared  classes whose states without extra buffers have no prefix cache beside a draft; None: all
     states_of_all    classes whose states all ranks share
     padded_states    the state slot that is allocated beside those of requests is charged
     decode_slots     how many state slots a server that only decodes allocates (pools.States.at)
     decode_received  received requests follow what is asked for, not what runs
     radix_states     recurrent models: no prefix cache at all; the ratio even against an explicit number; an explicit number first
+    fixed_states     so many slots of states as requests, or 512, where there is no prefix cache and no number of slots is given
     no_radix         models without a prefix cache
     paged_states     a prefix cache with states keeps the page size; else it is forced to 1
     running          an explicit max_running_requests: taken as it is; at most the estimate; at most half the tokens
@@ -171,6 +173,7 @@ class SglangRules(NamedTuple):
     dsa_elides       layers that share another's indexer keep no keys of it: never; without a host tier and a role; always
     dcp_index        decode context ranks hold every rank's indexer keys, and sparse rows raw
     fp4_windows      fp4 rows of split windows (always stored as bytes) are charged as such
+    fp4_pools        there are pools of fp4 rows; else K and V are stored and charged as bytes, latents charged packed and stored as bytes
     fp4_states       fp4 rows beside states are stored packed; else as bytes
     fp4_workspace    fp4: a layer's fp8 rows are charged as a workspace
     v4_states        DeepSeek-V4's compressor states: both ratios' for each window of tokens; the large ratio's for each request; the small
@@ -245,15 +248,16 @@ class SglangRules(NamedTuple):
     next_window: bool = False
     buffers_by: Literal["overlap", "drafts"] = "overlap"
     spare_states: bool = False
-    draft_states: Literal["free", "slots", "requests", "shared"] = "free"
+    draft_states: Literal["free", "slots", "dealt", "requests", "shared"] = "free"
     shared_windows: bool = False
     staged_states: Literal["all", "whole", "kept", "charged"] = "all"
-    drafts_unshared: bool = False
+    drafts_unshared: frozenset[str] | None = frozenset()
     states_of_all: frozenset[str] = STATES_OF_ALL | {"FalconH1ForCausalLM"}
     padded_states: bool = False
     decode_slots: Literal["", "requests", "beside", "capped", "least"] = ""
     decode_received: bool = False
     radix_states: Literal["none", "ratio", "asked"] = "none"
+    fixed_states: bool = True
     no_radix: frozenset[str] = frozenset()
     paged_states: bool = True
     running: Literal["asked", "estimated", "half"] = "asked"
@@ -267,6 +271,7 @@ class SglangRules(NamedTuple):
     dsa_elides: Literal["", "alone", "always"] = ""
     dcp_index: bool = False
     fp4_windows: bool = False
+    fp4_pools: bool = False
     fp4_states: bool = False
     fp4_workspace: bool = False
     v4_states: Literal["windows", "requests", "pages"] = "windows"
@@ -294,21 +299,18 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.4.9", {"vision": "x0.9"}),
     ("0.4.10", {"split": _SPLIT_0410, "vision": "by_vit", "chained_pages": False}),
     ("0.5.0", {"split": frozenset(), "long_context": False}),
+    ("0.5.1", {}),
     ("0.5.2", {"spec_reserve": (2048, 6144), "chains": _CHAINS_052}),
     ("0.5.3", {"chains": _CHAINS_053, "fraction": "formula", "tiers": _tiers(2048, 16, 80), "dsa_dp": True, "dsa_fraction": 0.8}),
-    (
-        "0.5.4",
-        {"dsa_fraction": None, "dsa_charge": "plain", "radix_states": "ratio", "no_radix": KIMI_LINEAR | MAMBA2},
-    ),
+    ("0.5.4", {"dsa_fraction": None, "dsa_charge": "plain", "radix_states": "ratio", "no_radix": KIMI_LINEAR | MAMBA2}),
     ("0.5.5", {"tiers": _tiers(2048, 24, 80)}),
-    ("0.5.6", {"dsa_dp": False, "piled": False}),
+    ("0.5.6", {"dsa_dp": False, "piled": False, "fp4_pools": True}),
     (
         "0.5.7",
         {
             "chains": _CHAINS_057,
             "radix_states": "asked",
             "no_radix": KIMI_LINEAR,
-            "draft_states": "requests",
             "spare_states": True,
             "draft_headroom": False,
             "lora_vocabulary": "whole",
@@ -327,7 +329,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "amd_dsa_page": 1,
         },
     ),
-    ("0.5.9", {"split": _SPLIT_059, "split_from": "tokens", "drafts_unshared": True}),
+    ("0.5.9", {"split": _SPLIT_059, "split_from": "tokens"}),
     (
         "0.5.10",
         {
@@ -335,7 +337,6 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "spec_reserve": (4096, 6144),
             "running": "estimated",
             "staged_states": "kept",
-            "drafts_unshared": False,
             "no_radix": KIMI_LINEAR | WHISPER,
             "layer_lists": True,
             "lora_vocabulary": "split",

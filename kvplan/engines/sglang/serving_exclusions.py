@@ -41,7 +41,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     *(
         Exclusion(
             f"disaggregation_mode=decode&disaggregation_decode_{size}=*", f"disaggregation_decode_{size}=",
-            f"Cannot set --disaggregation-decode-{size} for the decode engine.", "0.4.9", "0.5.10",
+            f"Cannot set --disaggregation-decode-{size} for the decode engine.", "0.4.8", "0.5.10",
         )
         for size in ("tp", "dp")
     ),

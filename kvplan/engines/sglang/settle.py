@@ -123,7 +123,9 @@ def settle(d: Deployment) -> Settled:
     d = backends.without_branches(asked, d, rules, traits)
     d, unshared = backends.reproducible(d, rules, traits)
     options = Options(d)
-    shape = read_shape(d, options, forced=forced, latent=traits.latent)
+    shape = asked_shape = read_shape(d, options, forced=forced, latent=traits.latent)
+    if forced:  # after the fraction was picked (0.5.4 server_args.py __post_init__)
+        asked_shape = read_shape(d, options, forced=False, latent=traits.latent)
     _check(d, options, shape)
     gpu_mib = (d.device.nvml_total_mib or d.device.memory_bytes // MIB) if d.device else None
     listed = options.counts("cuda_graph_bs")
@@ -142,7 +144,7 @@ def settle(d: Deployment) -> Settled:
         "max_model_len": (d.context, "you") if d.context else (most_context(d, rules), "model"),
         "max_num_batched_tokens": (chunk, "engine default"),
         **({"max_num_seqs": (running, "engine default")} if running else {}),
-        "memory_fraction": (default_fraction(d, rules, shape, traits, spec, gpu_mib, chunk, graph_bs), "engine default"),
+        "memory_fraction": (default_fraction(d, rules, asked_shape, traits, spec, gpu_mib, chunk, graph_bs), "engine default"),
     }
     notes = (*notes, *replaced, *served, *said, *unshared, *_notes(d, rules, traits, options, page), *uncalibrated(d, "sglang"))
     settled = _resolved(d, version, page, traits, defaults, notes, shared=rules.vision == "share" and sees(d))
@@ -169,10 +171,10 @@ def settle(d: Deployment) -> Settled:
         formats=stored,
         split=split,
         speculation=spec,
-        most_context=None if rules.long_context else most_context(question, rules),
+        most_context=most_context(question, rules),
         draft_layers=draft_layers(question, rules, spec, drafts),
         swa_ratio=None if rules.whole_default and window_share == WHOLE_DEFAULT else window_share,
-        allow_long=options.flag("allow_overwrite_longer_context_len"),
+        allow_long=options.flag("allow_overwrite_longer_context_len", default=rules.long_context),
         graph_bs=graph_bs,
         asked_page=asked.block_size or 1,
         states_page=seen,
@@ -319,7 +321,7 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits
         attention_dp=shape.attention_dp,
         state_groups=shape.attention_dp if traits.gated or rules.radix_states != "ratio" else 1,
         draft_tokens=0 if spec is None else told or spec.tokens + 1,
-        idle_tokens=told or 0 if spec is None else 0,
+        idle_drafts=(told or 0) * int(spec is None),
         draft_steps=0 if spec is None or spec.method == "ngram" else spec.tokens,
         draft_branches=options.count("speculative_eagle_topk") or 1,
         draft_chain=not is_tree(d) and (spec is None or told in (None, spec.tokens + 1)),

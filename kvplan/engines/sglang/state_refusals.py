@@ -30,7 +30,7 @@ def paged_states(settled: Settled) -> Values:
 def _drafted(settled: Settled) -> int:
     """Tokens of a step of drafts where they were asked for; those that a release picks come later."""
     s = settings_of(settled)
-    return 0 if s.picked_steps else s.pools.draft_tokens or s.pools.idle_tokens
+    return 0 if s.picked_steps else s.pools.draft_tokens or s.pools.idle_drafts
 
 
 def buffers_not_supported(settled: Settled) -> Values:

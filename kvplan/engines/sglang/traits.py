@@ -63,7 +63,8 @@ def read_traits(model: Lowered) -> Traits:
 def keeps_prefixes(d: Deployment, rules: SglangRules, traits: Traits) -> bool:
     """Whether there is a prefix cache: early releases have none for recurrent models, or for some; Whisper has none."""
     without = (traits.states and rules.radix_states == "none") or d.model.architecture in rules.no_radix
-    if rules.drafts_unshared and traits.states and read_speculative(d.speculative):
+    unshared = rules.drafts_unshared is None or d.model.architecture in rules.drafts_unshared
+    if unshared and traits.states and read_speculative(d.speculative):
         without = without or with_buffers(d, rules, traits, d.block_size or 1) == "no_buffer"
     if rules.mha_unshared and traits.states and Options(d).text("attention_backend") == "trtllm_mha":
         without = without or with_buffers(d, rules, traits, d.block_size or 1) == "no_buffer"

@@ -69,7 +69,8 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         schedule-low-priority-values-first! speculative-ngram-capacity speculative-ngram-match-type speculative-ngram-max-bfs-breadth
         speculative-ngram-min-bfs-breadth tokenizer-metrics-allowed-custom-labels* tokenizer-metrics-custom-labels-header
     """,
-    ("0.5.4", "0.5.4"): "enable-beta-spec! kt-amx-method kt-amx-weight-path",
+    ("0.5.4", "0.5.4"): "enable-beta-spec!",
+    ("0.5.4", "0.5.5"): "kt-amx-method kt-amx-weight-path",
     ("0.5.4", "0.5.10"): "multi-item-scoring-delimiter",
     ("0.5.4", "0.5.19"): "piecewise-cuda-graph-compiler",
     ("0.5.4", ""): """

@@ -56,7 +56,7 @@ WORDS: tuple[Stop, ...] = (
     ),
     Stop(
         "attention backend", "Invalid attention backend for MLA: {backend:w}", "it has no latent attention", (_ANY_BACKEND,),
-        "model_executor/model_runner.py", since="0.4.6", before="0.5.4", when=backend.not_latent,
+        "model_executor/model_runner.py", since="0.4.6", before="0.5.5", when=backend.not_latent,
     ),
     Stop(
         "attention backend", "CuteDSL MLA backend is only supported on Blackwell GPUs (SM100). Please use a different backend.",
@@ -78,7 +78,7 @@ WORDS: tuple[Stop, ...] = (
     ),
     Stop(
         "attention backend", "fa3 is required for Llama4 model", "no other backend reads chunks in this release",
-        (Move("option:attention_backend", "fa3"), _NEWER), "server_args.py check_server_args", since="0.4.10", before="0.5.3",
+        (Move("option:attention_backend", "fa3"), _NEWER), "server_args.py check_server_args", since="0.4.10", before="0.5.1",
         when=backend.not_fa3,
     ),
     Stop(
@@ -111,7 +111,7 @@ WORDS: tuple[Stop, ...] = (
     Stop(
         "runner of experts", "The expert parallel size must be 1 or the same as the tensor parallel size",
         "these kernels take experts whole on every rank of tp, or dealt out over all of them",
-        (Move("ep", "1, or tp"), Move("option:moe_runner_backend", "auto")), "server_args.py; arg_groups/moe_hook.py", since="0.5.2",
+        (Move("ep", "1, or tp"), Move("option:moe_runner_backend", "auto")), "server_args.py; arg_groups/moe_hook.py", since="0.5.0",
         when=when.cutlass_experts, numbers="ep {ep}, tp {tp}",
     ),
     Stop(
@@ -198,7 +198,7 @@ WORDS: tuple[Stop, ...] = (
     ),
     Stop(
         "attention backend", "trtllm_mla backend does not support speculative decoding yet.", "it verifies no drafts in this release",
-        (Move("option:attention_backend", "none"), Move("speculative", "off"), _NEWER), _ARGS, since="0.4.10", before="0.5.2",
+        (Move("option:attention_backend", "none"), Move("speculative", "off"), _NEWER), _ARGS, since="0.4.10", before="0.5.1",
         when=backend.latent_drafts,
     ),
     Stop(
@@ -344,7 +344,7 @@ WORDS: tuple[Stop, ...] = (
     ),
     Stop(
         "runner of experts", "Triton kernel MoE is only supported when ep_size == 1", "these kernels do not know experts on other ranks",
-        (Move("ep", "1"), Move("option:moe_runner_backend", "auto")), "server_args.py; arg_groups/model_hook.py", since="0.5.2",
+        (Move("ep", "1"), Move("option:moe_runner_backend", "auto")), "server_args.py; arg_groups/model_hook.py", since="0.5.1",
         when=experts.triton_kernels, numbers="ep {ep}",
     ),
     Stop(
@@ -386,7 +386,7 @@ WORDS: tuple[Stop, ...] = (
         "drafts and attention groups", "Currently {method:w} speculative decoding does not support dp attention.",
         "this drafter knows no attention data parallelism",
         (Move("option:enable_dp_attention", "false"), Move("speculative", "eagle, or off")),
-        "server_args.py; arg_groups/speculative_hook.py", since="0.5.3", when=when.drafts_over_groups,
+        "server_args.py; arg_groups/speculative_hook.py", since="0.5.2", when=when.drafts_over_groups,
     ),
     Stop(
         "attention backend", "TRTLLM FMHAv2 prefill on SM120 does not support fp8_e4m3 KV cache or skip-softmax.",

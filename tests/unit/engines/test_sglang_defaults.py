@@ -122,8 +122,8 @@ def test_versions() -> None:
     later = ENGINE.settle(Deployment(model=one_block(GQA), engine_version="0.6.0"))
     assert later.question.engine_version == "0.5.23"
     assert "0.6.0 is not a release we know" in later.notes[0]
-    between = ENGINE.settle(Deployment(model=one_block(GQA), engine_version="0.5.1"))
-    assert between.question.engine_version == "0.5.0"
+    between = ENGINE.settle(Deployment(model=one_block(GQA), engine_version="0.4.5"))
+    assert between.question.engine_version == "0.4.3"
     assert between.notes
     assert ENGINE.settle(Deployment(model=one_block(GQA), engine_version="0.2.1")).question.engine_version == "0.4.3"
 
@@ -163,7 +163,7 @@ def test_window_models_by_release() -> None:
         ("Gemma3ForConditionalGeneration", "0.5.23", False), ("Gemma3ForConditionalGeneration", "0.4.10", True),
             ("GptOssForCausalLM", "0.5.5", False), ("GptOssForCausalLM", "0.5.9", True),
         ("Gemma4ForConditionalGeneration", "0.5.10", False), ("Gemma4ForConditionalGeneration", "0.5.23", True),
-        ("Exaone4ForCausalLM", "0.5.5", False), ("Exaone4ForCausalLM", "0.5.23", False), ("GptOssForCausalLM", "0.4.9", False),
+        ("Exaone4ForCausalLM", "0.5.5", False), ("Exaone4ForCausalLM", "0.5.23", False), ("GptOssForCausalLM", "0.5.1", False),
     )  # fmt: skip
     for architecture, version, split in cases:
         blocks = {"swa": {"mixers": [sliding]}, "full": {"mixers": [GQA]}}

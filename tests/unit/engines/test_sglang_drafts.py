@@ -67,3 +67,12 @@ def test_what_replaces_a_config_replaces_the_drafters() -> None:
     assert "Target model's context_length (40960) is greater than the derived context_length (2048)" in plan.verdict
     longer = {"json_model_override_args": '{"max_position_embeddings": 65536}'}
     assert planned("meta-llama/llama-3.1-70b", **drafts, **question, engine_option=longer).starts  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("release", "starts"), [("0.4.8", True), ("0.5.6", True), ("0.5.7", False)])
+def test_rows_beside_the_budget_are_counted_before_it_is_found_too_small(release: str, starts: bool) -> None:
+    """model_runner.py init_memory_pool up to 0.5.6: draft_runner_cache_size is added, then `max_total_num_tokens <= 0` is looked at."""
+    question = {"engine": "sglang", "engine_version": release, "max_num_seqs": 4, "kv_memory": 1000, "context": 256}
+    plan = planned("meta-llama/llama-3.1-8b", speculative="eagle:3:yuhuili/EAGLE-LLaMA3.1-Instruct-8B", **question)  # type: ignore[arg-type]
+    assert plan.starts is starts
+    assert not starts or plan.capacity.tokens == 4 * (3 + 4) + 100
