@@ -38,6 +38,7 @@ RELEASES = (
 
 _DISPATCHED_V2 = "option:deepep_v2_num_max_dispatch_tokens_per_rank"
 BLOCK = 16  # speculative_hook.py _handle_dflash (0.5.11 on)
+DSPARK_BLOCK = 5
 LONGER = "option:allow_overwrite_longer_context_len"
 #: Formats of a cache that it calls otherwise.
 KV_FORMATS = {"fp8": "fp8_e4m3", "nvfp4": "fp4_mx_block16 fp4_e2m1"}
@@ -77,6 +78,13 @@ ROWS = (
     row("--enforce-piecewise-cuda-graph", "option:enforce_piecewise_cuda_graph", takes="flag", since="0.5.10", until="0.5.18"),
     row("--enable-page-major-kv-layout", "option:enable_page_major_kv_layout", takes="flag", since="0.5.15", effect="either"),
     row("--enable-deepseek-v4-fp4-indexer", "option:enable_deepseek_v4_fp4_indexer", takes="flag", since="0.5.13", effect="either"),
+    row("--dsv4-attn-backend", "option:dsv4_attn_backend", since="0.5.20"),
+    row("", "option:dsv4_kv_layout", since="0.5.21", variables="SGLANG_DSV4_KV_LAYOUT"),
+    row("", "option:dsv4_compressed_kv_layout", since="0.5.21", variables="SGLANG_DSV4_COMPRESSED_KV_LAYOUT"),
+    row("", "option:engram_host_table", "one_or_true", since="0.5.21", variables="SGLANG_ENABLE_DSV41_ENGRAM_HOST_TABLE"),
+    row("--swa-prefix-tails", "option:swa_prefix_tails", "int", since="0.5.21"),
+    row("--enable-encoder-swa-bounded-replay", "option:enable_encoder_swa_bounded_replay", takes="flag", since="0.5.21", effect="either"),
+    row("--enable-decoder-swa-bounded-replay", "option:enable_decoder_swa_bounded_replay", takes="switch", since="0.5.21"),
     row("--disable-prefill-cuda-graph", "option:disable_prefill_cuda_graph", takes="flag", since="0.5.15"),
     row("--disable-piecewise-cuda-graph", "option:disable_prefill_cuda_graph", takes="flag", since="0.5.10", until="0.5.18"),
     row("--attention-backend", "option:attention_backend"),
@@ -143,6 +151,7 @@ ROWS = (
     row("--speculative-num-steps", "@spec_steps", "int"),
     row("--speculative-eagle-topk", "@spec_topk", "int"),
     row("--speculative-num-draft-tokens", "@spec_tokens", "int"),
+    row("--speculative-dspark-block-size", "@spec_block", "int", since="0.5.13"),
     row("--enable-lora", "@lora", takes="flag", since="0.5.0"),
     row("--lora-paths", "@lora_paths", takes="many"),
     row("--max-lora-rank", "@lora_rank", "int", since="0.5.0"),
@@ -267,6 +276,14 @@ def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list
         tokens = moved(one, BLOCK)
         message = f"{one.spelled} {one.value}: blocks of {BLOCK} tokens, SGLang's default where the drafter's config names no block_size"
         noted.append(Finding("block", "note", message, one.place))
+    if method == "dspark":  # whose steps are made 1 whatever is asked
+        steps = given.get("@spec_block")
+        if steps and tokens and tokens.value != steps.value + 1:
+            noted.append(refuse(f"DSpark speculative_num_draft_tokens must equal gamma + 1 (= {steps.value + 1})", tokens.place))
+        if steps is None and tokens is None:
+            steps = moved(one, DSPARK_BLOCK)
+            message = f"{one.spelled} {one.value}: blocks of {DSPARK_BLOCK} drafted tokens, as dspark_block_size of DeepSeek's checkpoints says"
+            noted.append(Finding("block", "note", message, one.place))
     if steps is None and tokens and method in ("dflash", "dspark"):  # a block: the token before it, and those that are drafted
         steps = moved(tokens, max(1, tokens.value - 1))
     if steps is None and not (method == "ngram" and tokens):
@@ -322,6 +339,8 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
         said |= {f"option:speculative_{key}" for key, one in (("num_draft_tokens", told), ("eagle_topk", branches)) if one}
         if draft.method == "ngram":
             says["@spec_tokens"] = told or draft.tokens
+        elif draft.method == "dspark":
+            says["@spec_block"] = draft.tokens
         elif draft.tokens:  # the engine picks all three or none; a tree's width is its own default's
             tokens = int(told or draft.tokens + 1)
             says |= {

@@ -235,7 +235,7 @@ CHOICES: dict[str, dict[tuple[str, str], str]] = {
     "--unified-cache-external-linker-backend": {("", ""): "mooncake mori", ("0.5.21", ""): "dynamic"},
     "--ple-offload-backend": {("", ""): "pinned file"},
     "--flashinfer-a2a-dispatch-type": {("", ""): "auto bf16 nvfp4 mxfp8"},
-    "--dsv4-attn-backend": {("", ""): "auto flashmla trtllm", ("0.5.21", ""): "flashmla_mega"},
+    "--dsv4-attn-backend": {("", ""): "auto flashmla trtllm", ("0.5.22", ""): "flashmla_mega"},
     "--boundary-reduction": {("", ""): "auto ar rs rsv rs+rsv"},
     "--prefill-kv-cache-dequant-dtype": {("", ""): "auto nvfp4 fp8_e4m3"},
     "--qsa-indexer-dtype": {("", ""): "auto bfloat16 fp8_e4m3"},

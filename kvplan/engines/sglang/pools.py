@@ -28,6 +28,7 @@ class SglangPoolSettings(NamedTuple):
     decodes         the server only decodes; tracked: state slots that it gives a request for prefixes at once
     shared          one buffer is for states or windows and the full cache
     index_copies    tokens of index keys for each of rows: those of rows in host memory, too
+    swa_tails       prefixes whose windows are kept (--swa-prefix-tails); replays: each request has a window of its own
     """
 
     page: int
@@ -52,6 +53,8 @@ class SglangPoolSettings(NamedTuple):
     tracked: int = 0
     index_copies: int = 1
     shared: bool = False
+    swa_tails: int | None = None
+    replays: bool = False
 
     @property
     def running_per_worker(self) -> int | None:

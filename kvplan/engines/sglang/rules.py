@@ -174,6 +174,7 @@ class SglangRules(NamedTuple):
     v4_states        DeepSeek-V4's compressor states: both ratios' for each window of tokens; the large ratio's for each request; the small
                      ratio's for each page
     v4_staged        DeepSeek-V4 is charged for a stage's layers; else for all of the model's, its draft's among them
+    v41_padding      DeepSeek-V4.1's shared rows are charged in their own layout, padding pages included
     whole_default    a window pool of 0.8 asked of DeepSeek-V4 is taken for the default of others, and so for none asked
     no_buffer_pages  states without extra buffers refuse pages of more than one token
     extra_buffer     architectures that get extra state slots by default
@@ -264,6 +265,7 @@ class SglangRules(NamedTuple):
     fp4_workspace: bool = False
     v4_states: Literal["windows", "requests", "pages"] = "windows"
     v4_staged: bool = False
+    v41_padding: bool = False
     whole_default: bool = True
     no_buffer_pages: bool = False
     extra_buffer: frozenset[str] = frozenset()
@@ -389,7 +391,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ),
     ("0.5.21", {"split": _SPLIT_0521, "next_window": False, "fp4_workspace": False, "v4_states": "pages", "extra_buffer": _EXTRA_0521}),
     ("0.5.22", {"split": _SPLIT_0522, "one_buffer": "whole", "dcp_index": True, "dsa_elides": "always"}),
-    ("0.5.23", {"split": _SPLIT_0523, "extra_buffer": _EXTRA_0523}),
+    ("0.5.23", {"split": _SPLIT_0523, "extra_buffer": _EXTRA_0523, "v41_padding": True}),
 )
 
 RELEASES = Releases("sglang", cumulative(SglangRules(), tuple((name, what | classes.CHANGES.get(name, {})) for name, what in CHANGES)))

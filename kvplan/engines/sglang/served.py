@@ -10,7 +10,7 @@ from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import served_in
-from kvplan.engines.sglang import exchange
+from kvplan.engines.sglang import deepseek_v41, exchange
 from kvplan.engines.sglang.as_read import as_read
 from kvplan.engines.sglang.backends import named_backends
 from kvplan.engines.sglang.classes import TEXT_FIRST, TOWERLESS
@@ -27,6 +27,8 @@ def as_served(d: Deployment, version: str, rules: SglangRules) -> tuple[Deployme
     """The question with the model as read, the steps of its drafts, the ranks that share experts and the type it computes in, and notes."""
     if d.kv_memory is not None:  # a question about the cache alone; else the weights do not load (refusals.py)
         d = replace(d, model=as_read(d.model, rules))
+    if d.model.architecture == deepseek_v41.CLASS and release(version) >= release(deepseek_v41.SINCE):
+        d = replace(d, model=d.model.changed(architecture=deepseek_v41.SERVED_AS))
     d, alone = _one_role(d)
     if release(version) >= RENAMED and "tokenspeed_mla" in [Options(d).text(f"{phase}attention_backend") for phase in ("", "decode_")]:
         d, alone = replace(d, kv_dtype="fp8_e4m3"), (*alone, "tokenspeed_mla is another name of cutedsl_mla here, with fp8_e4m3 rows")

@@ -14,7 +14,7 @@ from kvplan.engines.common.options import Options, Speculation, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Resolved, Settled
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, wrong_number
-from kvplan.engines.sglang import adapters, backends, exchange, memory, minimax_m3, ngram, overrides, pages
+from kvplan.engines.sglang import adapters, backends, deepseek_v41, exchange, memory, minimax_m3, ngram, overrides, pages
 from kvplan.engines.sglang.cells import Split
 from kvplan.engines.sglang.choices import CHOICES
 from kvplan.engines.sglang.classes import EMBEDS, NO_LENGTH, NUMBERED_ENCODERS, UNREAD_LENGTH, WHOLE_PROMPTS
@@ -50,6 +50,7 @@ FLAGS = (
     "enforce_piecewise_cuda_graph",
     "enable_page_major_kv_layout",
     "enable_hisparse", "prefill_round_robin_balance", "language_only",
+    "enable_decoder_swa_bounded_replay", "enable_encoder_swa_bounded_replay", "engram_host_table",
 )  # fmt: skip
 SSM_DTYPES = ("float32", "bfloat16", "float16")
 DRAFTING_RUNNING = 48  # max_running_requests where something drafts (server_args.py; arg_groups/speculative_hook.py)
@@ -143,7 +144,7 @@ def settle(d: Deployment) -> Settled:
     split = head_split(question, rules, shape, traits)._replace(
         group=ngram.read_group(question, model, version), keys=minimax_m3.key_format(question, version),
         whole_index=keeps_index(options, rules), key_copies=HOST_ROWS if options.flag("enable_hisparse") else 1,
-        replayed=REPLAYED * options.flag("enable_linear_replayssm"),
+        replayed=REPLAYED * options.flag("enable_linear_replayssm"), records=deepseek_v41.records(question, shape, version),
     )  # fmt: skip
     steps = spec.tokens if spec and question.model.architecture in A_MODULE_A_STEP else None
     drafts = drafter(question, model, stored, own=OWN_DRAFTS, most=steps)
@@ -326,6 +327,8 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits
         tracked=(2 if overlap else 1) if radix and strategy != "no_buffer" else 0,
         shared=options.flag("enable_unified_memory"),
         index_copies=HOST_ROWS if options.flag("enable_hisparse") else 1,
+        swa_tails=options.count("swa_prefix_tails", 0),
+        replays=options.flag("enable_encoder_swa_bounded_replay"),
     )
 
 

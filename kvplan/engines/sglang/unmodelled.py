@@ -152,7 +152,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         startup-weight-load-mode trust-mm-content-hashes! weight-cache-socket weight-cache-timeout
     """,
     ("0.5.20", ""): """
-        deepep-v2-mode dsv4-attn-backend dsv4-prefill-backend enable-lean-attention! enable-response-store!
+        deepep-v2-mode dsv4-prefill-backend enable-lean-attention! enable-response-store!
         enable-w4a4-mxfp4-megamoe! flashinfer-a2a-dispatch-type gated-launch-port hicache-storage-prefetch-retry-max-attempts
         hicache-storage-prefetch-retry-poll-interval http2-initial-connection-window-size load-publish-endpoint ple-offload-backend
         ple-offload-dir prefill-decode-interval radix-eviction-policy-config return-input-ids! return-output-ids!
@@ -163,9 +163,9 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         boundary-reduction constrained-json-max-whitespace-cnt disable-aiter-allreduce-fusion-in-decode!
         disable-aiter-allreduce-fusion-in-prefill! disaggregation-decode-allocation-policy
         disaggregation-decode-host-receive-threshold disaggregation-enable-kv-checksum! dsa-triton-union
-        enable-decoder-swa-bounded-replay? enable-dsa-fused-indexer? enable-encoder-swa-bounded-replay! enable-linker-mla-dedup!
+        enable-dsa-fused-indexer? enable-linker-mla-dedup!
         enable-pd-role-switch! enable-watermark! grpc-response-timeout-secs otlp-service-name speculative-draft-sink-size
-        speculative-enable-w4a4-mxfp4-megamoe? speculative-use-block-verification! swa-prefix-tails trust-request-chat-template!
+        speculative-enable-w4a4-mxfp4-megamoe? speculative-use-block-verification! trust-request-chat-template!
         watermark-config
     """,
     ("0.5.23", ""): """
@@ -200,7 +200,7 @@ EITHER: dict[tuple[str, str], str] = {
     ("0.5.10", "0.5.18"): "enable-prefill-context-parallel!",
     ("0.5.13", "0.5.18"): "enable-dsa-prefill-context-parallel!",
     ("0.5.13", ""): """
-        speculative-adaptive! speculative-dflash-block-size# speculative-dspark-block-size#
+        speculative-adaptive! speculative-dflash-block-size#
         enable-return-indexer-topk! radix-cache-backend kv-canary enforce-shared-experts-fusion!
     """,
     ("0.5.15", ""): """
@@ -248,7 +248,7 @@ VARIABLES = """
     EMBEDDING_POOL_SIZE_MB DISAGG_STAGING_BUFFER DISAGG_STAGING_POOL_SIZE_MB MOONCAKE_CUSTOM_MEM_POOL MAX_KV_CHUNK_CAPACITY
     NIXL_EP_NUM_MAX_DISPATCH_TOKENS_PER_RANK
     PPLX_NUM_MAX_DISPATCH_TOKENS_PER_RANK MORI_NUM_MAX_DISPATCH_TOKENS_PER_RANK MORI_PREALLOC_MAX_RECV_TOKENS
-    FLASHINFER_NUM_MAX_DISPATCH_TOKENS_PER_RANK DSV4_FP4_LOGITS_BUDGET_MB DSV4_KV_LAYOUT DSV4_COMPRESSED_KV_LAYOUT DSV4_UNIFIED_KV_FP8
+    FLASHINFER_NUM_MAX_DISPATCH_TOKENS_PER_RANK DSV4_FP4_LOGITS_BUDGET_MB DSV4_UNIFIED_KV_FP8 SWA_EVICTION_INTERVAL
     DSV4_COMPRESS_STATE_DTYPE ZBAL_LOCAL_MEM_SIZE AITER_HONOR_EXPLICIT_MEM_FRACTION
     DSA_MQA_LOGITS_FREE_MEM_FRACTION DEEPGEMM_MASKED_MEMORY_BUDGET_FRACTION ENABLE_PCIE_IPC_ALLREDUCE MEMORY_SAVER_CUDA_GRAPH
     ENABLE_GRAPH_POOL_BORROW ENABLE_GRAPH_POOL_PRECARVE QWEN4_PLE_FILE_RSS_BUDGET_GB

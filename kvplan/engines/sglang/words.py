@@ -225,7 +225,7 @@ WORDS: tuple[Stop, ...] = (
     ),
     Stop(
         "requests of attention groups", "max_running_request is zero", "each attention group has its share of the requests, and it is none",
-        (Move("max_num_seqs", "as many as there are groups, or more"),), "managers/tp_worker.py", before="0.5.19", when=when.no_requests,
+        (Move("max_num_seqs", "as many as there are groups, or more"),), "managers/tp_worker.py", before="0.5.23", when=when.no_requests,
     ),
     Stop(
         "multi-item scoring", "Multi-item scoring requires flashinfer attention backend for custom attention mask support.",
