@@ -38,7 +38,7 @@ RELEASES = (
 
 _DISPATCHED_V2 = "option:deepep_v2_num_max_dispatch_tokens_per_rank"
 BLOCK = 16  # speculative_hook.py _handle_dflash (0.5.11 on)
-DSPARK_BLOCK = 5
+DSPARK_BLOCK = 5  # of DeepSeek's checkpoints (deepseek_v41_conditions.py)
 LONGER = "option:allow_overwrite_longer_context_len"
 #: Formats of a cache that it calls otherwise.
 KV_FORMATS = {"fp8": "fp8_e4m3", "nvfp4": "fp4_mx_block16 fp4_e2m1"}
@@ -82,6 +82,7 @@ ROWS = (
     row("", "option:dsv4_kv_layout", since="0.5.21", variables="SGLANG_DSV4_KV_LAYOUT"),
     row("", "option:dsv4_compressed_kv_layout", since="0.5.21", variables="SGLANG_DSV4_COMPRESSED_KV_LAYOUT"),
     row("", "option:engram_host_table", "one_or_true", since="0.5.21", variables="SGLANG_ENABLE_DSV41_ENGRAM_HOST_TABLE"),
+    row("", "option:swa_eviction_interval", "int", since="0.5.15", variables="SGLANG_SWA_EVICTION_INTERVAL"),
     row("--swa-prefix-tails", "option:swa_prefix_tails", "int", since="0.5.21"),
     row("--enable-encoder-swa-bounded-replay", "option:enable_encoder_swa_bounded_replay", takes="flag", since="0.5.21", effect="either"),
     row("--enable-decoder-swa-bounded-replay", "option:enable_decoder_swa_bounded_replay", takes="switch", since="0.5.21"),
@@ -280,9 +281,11 @@ def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list
         steps = given.get("@spec_block")
         if steps and tokens and tokens.value != steps.value + 1:
             noted.append(refuse(f"DSpark speculative_num_draft_tokens must equal gamma + 1 (= {steps.value + 1})", tokens.place))
+        if steps is None and tokens and tokens.value != DSPARK_BLOCK + 1:  # which other checkpoints may have
+            question["engine_option.speculative_num_draft_tokens"] = tokens
         if steps is None and tokens is None:
             steps = moved(one, DSPARK_BLOCK)
-            message = f"{one.spelled} {one.value}: blocks of {DSPARK_BLOCK} drafted tokens, as dspark_block_size of DeepSeek's checkpoints says"
+            message = f"{one.spelled} {one.value}: blocks of {DSPARK_BLOCK} drafts, DeepSeek's dspark_block_size"
             noted.append(Finding("block", "note", message, one.place))
     if steps is None and tokens and method in ("dflash", "dspark"):  # a block: the token before it, and those that are drafted
         steps = moved(tokens, max(1, tokens.value - 1))

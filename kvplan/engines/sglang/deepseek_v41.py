@@ -26,8 +26,9 @@ from kvplan.errors import UnsupportedError
 from kvplan.tensors import Layer
 from kvplan.units import GIB, cdiv, round_up
 
-#: The class as its config names it, as the engine does (configs/deepseek_v41.py normalize_deepseek_v41_config), and the first release.
-CLASS, SERVED_AS, SINCE = "DeepseekV41ForCausalLM", "DeepseekV4ForCausalLM", "0.5.21"
+#: The class as its config names it, as the engine does (configs/deepseek_v41.py normalize_deepseek_v41_config), and the first release;
+#: public starts are of builds that their own release, up to two before it, does not tell apart.
+CLASS, SERVED_AS, SINCE, BUILDS_SINCE = "DeepseekV41ForCausalLM", "DeepseekV4ForCausalLM", "0.5.21", "0.5.19"
 PACKED, EIGHT, FOUR, UNIFORM, KEYS = "fp8_ds_v4", "mxfp8", "nvfp4", "fp8_e4m3", "mxfp4"
 #: Bytes that a page of such rows is padded to (KVLayout.page_align).
 _ALIGN = {PACKED: 576, EIGHT: 512, FOUR: 256, UNIFORM: 1}
@@ -137,9 +138,7 @@ def size(rest: int, m: V41Model, k: SglangPoolSettings, rules: SglangRules, rati
     if full <= 0:
         raise Refusal("Not enough memory. Please try to increase --mem-fraction-static.")
     windows = (swa // k.page + 1) * _page(m.records.window, m, k.page)
-    return V4Sizes(
-        Tokens(full, full, swa), per_full, per_swa, _full_bytes(full, m, k), windows * m.layers, fixed, windows * m.stages
-    )
+    return V4Sizes(Tokens(full, full, swa), per_full, per_swa, _full_bytes(full, m, k), windows * m.layers, fixed, windows * m.stages)
 
 
 def _cap(m: V41Model, k: SglangPoolSettings, rules: SglangRules) -> int | None:

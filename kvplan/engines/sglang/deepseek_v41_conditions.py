@@ -15,6 +15,7 @@ from kvplan.engines.sglang.deepseek_v4 import is_compressed
 from kvplan.engines.sglang.deepseek_v41 import EIGHT, FOUR, backend
 from kvplan.engines.sglang.settle import SglangSettings, settings_of
 
+BLOCK = 5  # dspark_block_size of the releases of DeepSeek
 _REPLAY, _LATE = "enable_encoder_swa_bounded_replay", "enable_decoder_swa_bounded_replay"
 
 
@@ -129,6 +130,20 @@ def paired_rows(settled: Settled) -> Values:
     return {} if own and asked == "fp4" else None
 
 
+def another_block(settled: Settled) -> Values:
+    """Tokens to verify that are not those of a block of the checkpoint's own stages, and no block beside them."""
+    s, d = settings_of(settled), settled.question
+    own = s.speculation is not None and s.speculation.method == "dspark" and d.drafter is None and is_compressed(settled.model.layers)
+    told = Options(d).count("speculative_num_draft_tokens")
+    return {"told": told, "tokens": BLOCK + 1} if own and told not in (None, BLOCK + 1) else None
+
+
+def trtllm_rows(settled: Settled) -> Values:
+    s, options = _of_it(settled), Options(settled.question)
+    packed = options.text("dsv4_kv_layout") in ("v41", "v41_new") or options.text("dsv4_compressed_kv_layout") == "fp4"
+    return {} if s and packed and _kernels(settled) == "trtllm" else None
+
+
 def grouped_roles(settled: Settled) -> Values:
     """A server of one role that drafts, in attention groups."""
     s = _of_it(settled)
@@ -180,6 +195,15 @@ CHECKS: tuple[Stop, ...] = (
     Stop(
         "layouts of rows", "the V4.1 KV cache layouts need an SM100 / SM103 GPU", "they are read on compute capability 10.x alone",
         (_LAYOUT, _BLACKWELL), _POOL, since="0.5.21", when=newer_rows,
+    ),
+    Stop(
+        "blocks of drafts", "DSpark speculative_num_draft_tokens must equal gamma + 1 (= {tokens}", "its stages draft blocks of their own",
+        (Move("option:speculative_num_draft_tokens", "none: speculative dspark:N asks for a block"),),
+        "arg_groups/speculative_hook.py _handle_dspark", since="0.5.16", when=another_block, numbers="{told} is not {tokens}",
+    ),
+    Stop(
+        "layouts of rows", "trtllm uses uniform FP8 pools, not the packed V4.1 KV layouts", "its kernels read plain rows",
+        (_KERNELS, _LAYOUT), _POOL, since="0.5.22", when=trtllm_rows,
     ),
     Stop(
         "layouts of rows", "the V4 main cache only pairs with V4 caches", "rows in four bits are beside windows in V4.1's layout alone",

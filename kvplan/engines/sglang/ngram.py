@@ -13,8 +13,8 @@ from typing import NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, row_bytes
 from kvplan.engines.common.grouped_keys import TABLES, is_table, key_group
-from kvplan.engines.common.options import Options
 from kvplan.engines.common.lines import weight_entries
+from kvplan.engines.common.options import Options
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.sglang import minimax_m3

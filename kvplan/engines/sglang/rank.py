@@ -207,10 +207,11 @@ def _pools(stage: SglangStage, t: Tokens, states: States | None, running: int, k
 def _agree_compressed(
     stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules: SglangRules, ratio: float | None
 ) -> list[SglangPools]:
+    shared = [stage.compressed for stage in stages if isinstance(stage.compressed, deepseek_v41.V41Model)]
     models = [stage.compressed for stage in stages if isinstance(stage.compressed, deepseek_v4.V4Model)]
-    shared = [stage.compressed for stage in stages if isinstance(stage.compressed, deepseek_v41.V41Model)]  # of one stage
-    charged = models if rules.v4_staged or not models else [deepseek_v4.together(models)] * len(models)
-    sizes = [deepseek_v41.size(rest, m, k, rules, ratio) for m in shared] or [deepseek_v4.size(rest, m, k, rules, ratio, c) for m, c in zip(models, charged, strict=True)]
+    charged = models if rules.v4_staged or shared else [deepseek_v4.together(models)] * len(models)
+    sizes = [deepseek_v41.size(rest, m, k, rules, ratio) for m in shared]  # of one stage: the engine refuses more
+    sizes += [deepseek_v4.size(rest, m, k, rules, ratio, c) for m, c in zip(models, charged, strict=True)]
     fewest = min(s.tokens.total for s in sizes)
     if len(sizes) > 1:
         capped = k._replace(max_total_tokens=min(fewest, k.max_total_tokens or fewest))

@@ -22,7 +22,7 @@ from kvplan.engines.sglang.drafts import A_MODULE_A_STEP, OWN_DRAFTS, draft_laye
 from kvplan.engines.sglang.fraction import AITER_CONTEXT, AITER_SHARE, default_fraction, on_amd, sees, uses_aiter
 from kvplan.engines.sglang.kept import as_kept
 from kvplan.engines.sglang.layout import SglangLayout, read_shape
-from kvplan.engines.sglang.pools import SglangPoolSettings
+from kvplan.engines.sglang.pools import EVICTION_INTERVAL, SglangPoolSettings
 from kvplan.engines.sglang.rules import EXCLUSIVE, RELEASES, SglangRules
 from kvplan.engines.sglang.served import as_served, forced_groups
 from kvplan.engines.sglang.traits import Traits, keeps_index, keeps_prefixes, read_traits, slots_per_request, with_buffers
@@ -329,6 +329,7 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits
         index_copies=HOST_ROWS if options.flag("enable_hisparse") else 1,
         swa_tails=options.count("swa_prefix_tails", 0),
         replays=options.flag("enable_encoder_swa_bounded_replay"),
+        evicted_every=options.count("swa_eviction_interval") or EVICTION_INTERVAL,
     )
 
 
