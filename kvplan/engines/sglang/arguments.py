@@ -84,7 +84,7 @@ ROWS = (
     row("", "option:engram_host_table", "one_or_true", since="0.5.21", variables="SGLANG_ENABLE_DSV41_ENGRAM_HOST_TABLE"),
     row("", "option:swa_eviction_interval", "int", since="0.5.15", variables="SGLANG_SWA_EVICTION_INTERVAL"),
     row("--swa-prefix-tails", "option:swa_prefix_tails", "int", since="0.5.21"),
-    row("--enable-encoder-swa-bounded-replay", "option:enable_encoder_swa_bounded_replay", takes="flag", since="0.5.21", effect="either"),
+    row("--enable-encoder-swa-bounded-replay", "option:enable_encoder_swa_bounded_replay", takes="flag", since="0.5.21"),
     row("--enable-decoder-swa-bounded-replay", "option:enable_decoder_swa_bounded_replay", takes="switch", since="0.5.21"),
     row("--disable-prefill-cuda-graph", "option:disable_prefill_cuda_graph", takes="flag", since="0.5.15"),
     row("--disable-piecewise-cuda-graph", "option:disable_prefill_cuda_graph", takes="flag", since="0.5.10", until="0.5.18"),

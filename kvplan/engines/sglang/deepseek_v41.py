@@ -108,16 +108,16 @@ def read(layers: Sequence[Layer], found: Records, stages: int) -> V41Model:
 
 def size(rest: int, m: V41Model, k: SglangPoolSettings, rules: SglangRules, ratio: float | None) -> V4Sizes:
     """The pools that `rest` bytes hold. `ratio`: --swa-full-tokens-ratio; without one windows are for the requests asked for, and for the
-    ends of prefixes. Raises Refusal, and UnsupportedError for windows that each request has of its own."""
-    if k.replays:
-        raise UnsupportedError("sglang: --enable-encoder-swa-bounded-replay is not modelled")
-    share = (m.layers + 1) / m.layers if k.draft_tokens else 1.0  # one stage of a draft is charged, whatever it has
-    cap = _cap(m, k, rules) if ratio is None else None
-    swa_ratio = DEFAULT_RATIO if ratio is None else ratio
-    per_window = _charged(m.records.window, m, k.page) * m.layers
+    ends of prefixes. Where each request has a window of its own the pool of windows is a draft's, before 0.5.23. Raises Refusal."""
+    apart, paged = k.replays, not k.replays or bool(k.draft_tokens and not rules.v41_padding)
+    share = (m.layers + 1) / m.layers if k.draft_tokens and not apart else 1.0  # one stage of a draft is charged, whatever it has
+    cap = _cap(m, k, rules) if ratio is None and paged else None if paged else 0
+    swa_ratio = 0 if not paged else DEFAULT_RATIO if ratio is None else ratio
+    per_window = (_charged(m.records.window, m, k.page) if not apart else row_bytes(PACKED, m.dim) if paged else 0) * m.layers
     rows = sum((_row(m, r, k, rules) + _key(m)) / r * n for r, n in m.sources)
     per_full, per_swa = ((swa_ratio * per_window if cap is None else 0) + rows) * share, per_window * share
-    fixed, held = _states((k.running_per_worker or 1) + k.received(0, rules) + 1, m, k), (cap or 0) * per_swa
+    slots = (k.running_per_worker or 1) + k.received(0, rules) + 1
+    fixed, held = _states(slots, m, k), (cap or 0) * per_swa + (_windows_charged(slots, m, k, rules) if apart else 0)
     left = max(rest - fixed - held, 0)
     full = int(left / per_full) // k.page * k.page
     while rules.v41_padding and full > 0 and full * per_full + _padding(full, m, k, rules) > left:
@@ -137,8 +137,30 @@ def size(rest: int, m: V41Model, k: SglangPoolSettings, rules: SglangRules, rati
         )
     if full <= 0:
         raise Refusal("Not enough memory. Please try to increase --mem-fraction-static.")
-    windows = (swa // k.page + 1) * _page(m.records.window, m, k.page)
-    return V4Sizes(Tokens(full, full, swa), per_full, per_swa, _full_bytes(full, m, k), windows * m.layers, fixed, windows * m.stages)
+    page = _page(m.records.window, m, k.page)
+    pages = swa // k.page + 1 if paged else slots * _own_window(m, k) // k.page + 1
+    own, fixed = (0, fixed + _windows_held(slots, m, k)) if apart else (pages * page * m.layers, fixed)
+    return V4Sizes(Tokens(full, full, swa), per_full, per_swa, _full_bytes(full, m, k), own, fixed, pages * page * m.stages)
+
+
+def _own_window(m: V41Model, k: SglangPoolSettings) -> int:
+    """Rows of a window that a request has of its own, whole pages."""
+    return round_up(m.window + k.draft_tokens, k.page)
+
+
+def _windows_charged(slots: int, m: V41Model, k: SglangPoolSettings, rules: SglangRules) -> int:
+    """Bytes by which the budget is less for windows of requests: tagged rows, four workspaces, and from 0.5.23 on a draft's rings."""
+    row = row_bytes(PACKED, m.dim)
+    scratch = max(k.chunk, slots * max(128, k.draft_tokens)) + slots * 128 + k.page
+    charged = (slots * _own_window(m, k) + k.page) * m.layers * (row + 16) + 4 * scratch * (row + 16) + slots * 3 * 16 * m.dim * 8
+    return charged + ((slots * _own_window(m, k) + k.page) * m.stages * row if rules.v41_padding else 0)
+
+
+def _windows_held(slots: int, m: V41Model, k: SglangPoolSettings) -> int:
+    """Windows of requests with a tag of 8 bytes for each row, and one layer's workspace (mem_cache/dsv41_request_window.py)."""
+    rows, page = slots * _own_window(m, k) + k.page, _page(m.records.window, m, k.page)
+    space = (slots + 1) * m.window + max(k.chunk, (slots + 1) * (1 + k.draft_tokens))
+    return (rows // k.page + 1) * page * m.layers + rows * m.layers * 8 + (cdiv(space, k.page) + 1) * page
 
 
 def _cap(m: V41Model, k: SglangPoolSettings, rules: SglangRules) -> int | None:

@@ -81,6 +81,13 @@ def replayed(settled: Settled) -> Values:
     return next(({"feature": name} for name, holds in lacks.items() if holds), None)
 
 
+def replayed_chunk(settled: Settled) -> Values:
+    """A chunk that has no room for a window made again, from 0.5.23 on with a page beside it."""
+    s = _of_it(settled)
+    least = 128 + (s.pools.page if release(s.release) >= (0, 5, 23) else 0) if s else 0
+    return {"chunk": s.pools.chunk, "least": least} if s and _asked(settled, _REPLAY) and s.pools.chunk < least else None
+
+
 def late_groups(settled: Settled) -> Values:
     """Attention groups of more ranks than one, or, at first, any, where late layers read the end of a prompt."""
     s = _of_it(settled)
@@ -176,6 +183,10 @@ CHECKS: tuple[Stop, ...] = (
     Stop(
         "a request's window", "--enable-encoder-swa-bounded-replay does not support {feature:w}", "windows are made again for each request",
         (_WHOLE,), _HOOK, since="0.5.21", when=replayed, numbers="{feature}",
+    ),
+    Stop(
+        "a request's window", "encoder SWA replay requires", "a chunk makes a window again: {least} tokens at least",
+        (Move("max_num_batched_tokens", "larger chunks"), _WHOLE), _HOOK, since="0.5.21", when=replayed_chunk, numbers="{chunk} tokens",
     ),
     Stop(
         "features of DeepSeek-V4.1", "DeepSeek-V4.1 does not support {feature:w} yet; disable it to serve this model.",

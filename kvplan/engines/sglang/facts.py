@@ -53,7 +53,7 @@ OPTIONS: dict[str, str] = {
     "dsv4_kv_layout": "SGLANG_DSV4_KV_LAYOUT: how DeepSeek-V4's rows are packed",
     "dsv4_compressed_kv_layout": "SGLANG_DSV4_COMPRESSED_KV_LAYOUT: ... and its compressed rows",
     "engram_host_table": "SGLANG_ENABLE_DSV41_ENGRAM_HOST_TABLE: DeepSeek-V4.1's tables of n-grams are in host memory",
-    "enable_encoder_swa_bounded_replay": "a request's window apart from the pool, which is not modelled",
+    "enable_encoder_swa_bounded_replay": "each request has a window of its own, made again where a prefix was kept",
     "enable_decoder_swa_bounded_replay": "late layers of DeepSeek-V4.1 read the end of a prompt alone",
     "swa_eviction_interval": "SGLANG_SWA_EVICTION_INTERVAL: decoded tokens after which what left a window is given back",
     "swa_prefix_tails": "prefixes of DeepSeek-V4.1 whose windows are kept",
