@@ -235,6 +235,7 @@ def undecided(settled: Settled, attention_dp: int) -> tuple[str, ...]:
     """Experts under attention data parallelism, whose kernels keep every rank's tokens for every expert beside the fraction.
 
     6.38 GiB of 256 experts x 4,352 tokens ran out of a B200 at 0.90 (sglang issue 25453), graphs of an H200 on 0.4.5 (issue 5634).
+    DeepSeek-V4.1's decode graphs ran out of B200s, GB300s and H200s (sglang PR 38861): dense scores of every request at the most context.
     """
     found = list(adapters.undecided(settled.question, settled.model, settings_of(settled).rules))
     found += exchange.unsized(settled.question, settled.model)
@@ -243,6 +244,8 @@ def undecided(settled: Settled, attention_dp: int) -> tuple[str, ...]:
     found += [f"--{key.replace('_', '-')} takes more memory in a way that is not modelled" for key in more]
     if attention_dp > 1 and experts(settled.model):
         found.append("what the experts' kernels hold of every rank's tokens under attention data parallelism is not modelled")
+    if settings_of(settled).split.records is not None and settings_of(settled).graph_sizes and not settled.question.enforce_eager:
+        found.append("what decode graphs hold of an indexer's scores over the whole context is not modelled")
     if on_amd(settled.question) and "nvfp4" in (settled.question.weight_dtype or ""):
         found.append("on AMD GPUs SGLang takes few NVFP4 checkpoints: modelopt_fp4 quantization is currently not supported in ROCm")
     return tuple(found)
