@@ -68,7 +68,7 @@ def test_no_prefixes_are_kept_without_a_cache_of_them() -> None:
     ],
 )
 def test_rows_are_packed_as_their_kernels_read_them(device: str, version: str, more: dict[str, Any], window: int, rows: int) -> None:
-    """kv_layout.py KVLayout.page_bytes: pages of the window and one more; of rows and keys, within two pages of each layer that has some."""
+    """kv_layout.py KVLayout.page_bytes: pages of the window and one more; of rows and keys, within two pages of each layer with some."""
     plan = asked(device, version, **more)
     found, lines = cells(plan), {e.name: e.bytes for e in plan.ledgers[0].entries}
     swa, full = found["window"] or 0, found["full"] or 0
