@@ -32,7 +32,12 @@ CLASS, SERVED_AS, SINCE, BUILDS_SINCE = "DeepseekV41ForCausalLM", "DeepseekV4For
 PACKED, EIGHT, FOUR, UNIFORM, KEYS = "fp8_ds_v4", "mxfp8", "nvfp4", "fp8_e4m3", "mxfp4"
 #: Bytes that a page of such rows is padded to (KVLayout.page_align).
 _ALIGN = {PACKED: 576, EIGHT: 512, FOUR: 256, UNIFORM: 1}
-LAYOUTS, OPTIONS, BACKENDS = ("v4", "v41", "v41_new", "auto"), ("auto", "fp8", "fp4"), ("auto", "flashmla", "flashmla_mega", "trtllm")
+#: Options of its and of DeepSeek-V4's rows, and what they take.
+CHOICES = {
+    "dsv4_attn_backend": ("auto", "flashmla", "flashmla_mega", "trtllm"),
+    "dsv4_kv_layout": ("v4", "v41", "v41_new", "auto"),
+    "dsv4_compressed_kv_layout": ("auto", "fp8", "fp4"),
+}
 _MEGA_SINCE, _PROBED_BEFORE = (0, 5, 23), (0, 5, 22)
 _KEPT_TAILS = 4  # prefixes for each running request whose windows are kept for reuse
 
@@ -51,17 +56,17 @@ class V41Model(NamedTuple):
 
 def backend(d: Deployment, shape: SglangLayout, version: str) -> str:
     """--dsv4-attn-backend; left open, MegaAttention where a rank of data-centre Blackwell has all heads of attention."""
-    asked = Options(d).text("dsv4_attn_backend", BACKENDS) or "auto"
+    asked = Options(d).text("dsv4_attn_backend") or "auto"
     if asked != "auto" or release(version) < _MEGA_SINCE or (capability(d) or 0) // 10 != 10:
         return "flashmla" if asked == "auto" else asked
     serves = Options(d).text("disaggregation_mode") not in ("prefill", "decode")
     split = serves and shape.attn_tp > 1
-    return "flashmla" if split or (Options(d).text("dsv4_kv_layout", LAYOUTS) == "v4") else "flashmla_mega"
+    return "flashmla" if split or (Options(d).text("dsv4_kv_layout") == "v4") else "flashmla_mega"
 
 
 def layout(d: Deployment, shape: SglangLayout, version: str) -> str:
     """The layout of a window's rows: v4, v41, v41_new, or trtllm, plain 8 bits."""
-    asked, by = Options(d).text("dsv4_kv_layout", LAYOUTS) or "v4", backend(d, shape, version)
+    asked, by = Options(d).text("dsv4_kv_layout") or "v4", backend(d, shape, version)
     if by == "trtllm":
         return by
     if by == "flashmla_mega" and asked != "v41_new":
@@ -80,14 +85,14 @@ def records(d: Deployment, shape: SglangLayout, version: str) -> Records | None:
             raise UnsupportedError(f"sglang: DeepSeek-V4's rows in the layout {said} are not modelled")
         return None
     if d.device is not None and d.device.vendor == "amd":
-        raise UnsupportedError("sglang: DeepSeek-V4.1 on AMD GPUs is not modelled")
+        raise UnsupportedError("sglang: DeepSeek-V4.1's rows on AMD GPUs are not modelled")
     if Options(d).text("dsv4_kv_layout") == "auto" and release(version) < _PROBED_BEFORE and page == 128:
         raise UnsupportedError(f"sglang {version} looks at its FlashMLA to pick a layout of rows, which is not known: say v4 or v41")
     if said == "trtllm":
         return Records(UNIFORM, UNIFORM, page)
     if said == "v4":
         return Records(PACKED, PACKED, page)
-    return Records(EIGHT, EIGHT if Options(d).text("dsv4_compressed_kv_layout", OPTIONS) == "fp8" else FOUR, page)
+    return Records(EIGHT, EIGHT if Options(d).text("dsv4_compressed_kv_layout") == "fp8" else FOUR, page)
 
 
 def is_shared(layers: Sequence[Layer]) -> bool:

@@ -130,6 +130,10 @@ def newer_rows(settled: Settled) -> Values:
     return {} if own and not _blackwell(settled) else None
 
 
+def later_layout(settled: Settled) -> Values:
+    return {} if _of_it(settled) and Options(settled.question).text("dsv4_kv_layout") == "v41_new" else None
+
+
 def paired_rows(settled: Settled) -> Values:
     """Rows in four bits beside windows in V4's layout."""
     s, asked = _of_it(settled), Options(settled.question).text("dsv4_compressed_kv_layout")
@@ -202,6 +206,10 @@ CHECKS: tuple[Stop, ...] = (
         "the end of a prompt", "--enable-decoder-swa-bounded-replay cannot be combined with {feature:w} yet; disable one of them.",
         "late layers read rows of one group", (_OWN, Move("option:enable_dp_attention", "false")), _HOOK, since="0.5.21",
         when=late_groups,
+    ),
+    Stop(
+        "layouts of rows", "unknown SGLANG_DSV4_KV_LAYOUT=", "this release has no v41_new", (_LAYOUT, Move("engine_version", "0.5.23")),
+        _POOL, since="0.5.21", before="0.5.23", when=later_layout,
     ),
     Stop(
         "layouts of rows", "the V4.1 KV cache layouts need an SM100 / SM103 GPU", "they are read on compute capability 10.x alone",
