@@ -14,6 +14,7 @@ from typing import NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.dtypes import row_bytes
 from kvplan.engines.common.conditions import capability
+from kvplan.engines.common.grouped_keys import TABLES
 from kvplan.engines.common.lines import Refusal
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.releases import release
@@ -23,7 +24,7 @@ from kvplan.engines.sglang.layout import SglangLayout
 from kvplan.engines.sglang.pools import SglangPoolSettings, Tokens, request_cap
 from kvplan.engines.sglang.rules import SglangRules
 from kvplan.errors import UnsupportedError
-from kvplan.tensors import Layer
+from kvplan.tensors import PLAIN, Layer, WeightTensor
 from kvplan.units import GIB, cdiv, round_up
 
 #: The class as its config names it, as the engine does (configs/deepseek_v41.py normalize_deepseek_v41_config), and the first release;
@@ -97,6 +98,14 @@ def records(d: Deployment, shape: SglangLayout, version: str) -> Records | None:
 
 def is_shared(layers: Sequence[Layer]) -> bool:
     return any(cache.form == "compressed+shared" for layer in layers for cache in layer.caches)
+
+
+def as_loaded(w: WeightTensor) -> WeightTensor:
+    """A weight on the device: tables of n-grams are split by rows over all of tp, whatever attention's groups (layers/engram.py), and what
+    joins the heads of a group is in 16 bits: its kernels for 8 take blocks of 128 alone (models/deepseek_v4.py wo_a_fp8_gemm_enabled)."""
+    if w.name.startswith(TABLES):
+        return w._replace(role="other", units=w.shape[0])
+    return w._replace(own=PLAIN) if w.name == "o_a" else w
 
 
 def read(layers: Sequence[Layer], found: Records, stages: int) -> V41Model:

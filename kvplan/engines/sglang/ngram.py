@@ -12,18 +12,19 @@ from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, row_bytes
-from kvplan.engines.common.grouped_keys import TABLES, is_table, key_group
+from kvplan.engines.common.grouped_keys import is_table, key_group
 from kvplan.engines.common.lines import weight_entries
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.sglang import minimax_m3
 from kvplan.engines.sglang.deepseek_v4 import is_compressed
+from kvplan.engines.sglang.deepseek_v41 import as_loaded, is_shared
 from kvplan.engines.sglang.fraction import on_amd
 from kvplan.errors import UnsupportedError
 from kvplan.ledger import Entry, exact
 from kvplan.spec import ModelSpec
-from kvplan.tensors import Layer, Lowered, WeightTensor, changed
+from kvplan.tensors import Layer, Lowered, changed
 
 CLASS, SINCE, PAGE = "Qwen4ExpForConditionalGeneration", "0.5.20", 64
 #: Bytes beside a raw key: its three positions in 64 bits, once for all layers.
@@ -84,18 +85,14 @@ def in_host(d: Deployment) -> bool:
 
 
 def without_table(d: Deployment, model: Lowered) -> Lowered:
-    """The model as it is loaded to the device; DeepSeek-V4.1's tables are split over all of tp, whatever the attention's groups."""
-    away = in_host(d)
+    """The model as it is loaded to the device."""
+    away, shared = in_host(d), is_shared(model.layers)
 
     def change(layer: Layer) -> Layer:
-        weights = tuple(_over_all(w) for w in layer.weights if not (away and is_table(w)))
+        weights = tuple(as_loaded(w) if shared else w for w in layer.weights if not (away and is_table(w)))
         return layer if weights == layer.weights else replace(layer, weights=weights)
 
     return changed(model, change)
-
-
-def _over_all(w: WeightTensor) -> WeightTensor:
-    return w._replace(role="other", units=w.shape[0]) if w.name.startswith(TABLES) else w
 
 
 def host_lines(d: Deployment, model: Lowered) -> tuple[Entry, ...]:

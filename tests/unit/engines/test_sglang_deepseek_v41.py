@@ -137,6 +137,14 @@ def test_what_is_not_modelled(device: str, version: str, more: dict[str, Any]) -
         asked(device, version, **more)
 
 
+def test_what_joins_heads_is_in_sixteen_bits() -> None:
+    """8 groups of 1,024 rows of 4,096 in 40 layers, 2 bytes each (wo_a_fp8_gemm_enabled), beside what is in 8 bits."""
+    attention = {tp: {e.name: e.bytes for e in asked("b200", tp=tp, kv_memory=None).ledgers[0].entries} for tp in (4, 8)}
+    split = 40 * (64 * 512 * 1280 + 5120 * 8192) * 33 // 32  # q_b and o_b, with a scale of 32
+    whole = 40 * 8192 * 4096 * 2
+    assert attention[4]["weights: attention"] - attention[8]["weights: attention"] == pytest.approx((split + whole) / 8, rel=1e-3)
+
+
 def test_its_fp8_runs_on_hopper() -> None:
     """Squares of 32 are blocks to this engine, for compute capability 8.0 (layers/quantization/fp8.py get_min_capability)."""
     assert "quantization method" not in asked(kv_memory=None).verdict
