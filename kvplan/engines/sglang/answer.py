@@ -17,7 +17,7 @@ from kvplan.units import GIB, round_up
 def need(requests: Requests, p: SglangPools, k: SglangPoolSettings) -> tuple[int, int]:
     """Tokens of the full and of the window pool, all decode-context ranks together, that these requests keep."""
     tokens = round_up(requests.context + (requests.encoder if p.stage.cross else 0), k.page)
-    if p.tokens.swa is None:
+    if not p.tokens.swa:
         return requests.batch * tokens, 0
     window = p.stage.compressed.window if p.stage.compressed else p.stage.cells.window
     kept = min(tokens, round_up(window_tokens_per_request(window, k), k.page))
@@ -31,7 +31,7 @@ def rooms(requests: Requests, p: SglangPools, limit: int, k: SglangPoolSettings,
     if p.full_token_bytes and p.tokens.full:
         spare = int((have - full) * p.full_token_bytes) // dcp
         yield Room(spare, f"{full:,} tokens do not fit the KV pool of {have:,}" if spare < 0 else None)
-    if p.tokens.swa is not None:
+    if p.tokens.swa:
         spare = int((p.tokens.swa - swa) * p.swa_token_bytes)
         yield Room(spare, f"{swa:,} tokens do not fit the window pool of {p.tokens.swa:,}" if spare < 0 else None)
     over = requests.batch - p.running

@@ -8,11 +8,9 @@ from typing import Any
 
 from kvplan.engines.common.arguments import (
     MIRRORED,
-    Adapters,
     Answer,
     Arguments,
     Repository,
-    adapters_of,
     allowed,
     block,
     counted,
@@ -27,6 +25,7 @@ from kvplan.engines.common.libraries import LOUD
 from kvplan.engines.common.options import read_lora, read_speculative
 from kvplan.engines.common.stored import PACKED_ONLY
 from kvplan.engines.common.words import Finding, Given, refuse, warn
+from kvplan.engines.sglang.adapter_words import slots_of
 from kvplan.engines.sglang.choices import CHOICES
 from kvplan.engines.sglang.exclusions import EXCLUSIONS
 from kvplan.engines.sglang.unmodelled import EITHER, IRRELEVANT, LESS, MORE, QUIET_NAMED, VARIABLES
@@ -38,6 +37,7 @@ RELEASES = (
 
 _DISPATCHED_V2 = "option:deepep_v2_num_max_dispatch_tokens_per_rank"
 BLOCK = 16  # speculative_hook.py _handle_dflash (0.5.11 on)
+DSPARK_BLOCK = 5  # of DeepSeek's checkpoints (deepseek_v41_conditions.py)
 LONGER = "option:allow_overwrite_longer_context_len"
 #: Formats of a cache that it calls otherwise.
 KV_FORMATS = {"fp8": "fp8_e4m3", "nvfp4": "fp4_mx_block16 fp4_e2m1"}
@@ -80,6 +80,14 @@ ROWS = (
     row("--enable-deepseek-v4-fp4-indexer", "option:enable_deepseek_v4_fp4_indexer", takes="flag", since="0.5.13", effect="either"),
     row("--disable-prefill-cuda-graph", "option:disable_prefill_cuda_graph", takes="flag", since="0.5.14"),
     row("--disable-piecewise-cuda-graph", "option:disable_prefill_cuda_graph", takes="flag", since="0.5.10", until="0.5.19"),
+    row("--dsv4-attn-backend", "option:dsv4_attn_backend", since="0.5.20"),
+    row("", "option:dsv4_kv_layout", since="0.5.21", variables="SGLANG_DSV4_KV_LAYOUT"),
+    row("", "option:dsv4_compressed_kv_layout", since="0.5.21", variables="SGLANG_DSV4_COMPRESSED_KV_LAYOUT"),
+    row("", "option:engram_host_table", "one_or_true", since="0.5.21", variables="SGLANG_ENABLE_DSV41_ENGRAM_HOST_TABLE"),
+    row("", "option:swa_eviction_interval", "int", since="0.5.15", variables="SGLANG_SWA_EVICTION_INTERVAL"),
+    row("--swa-prefix-tails", "option:swa_prefix_tails", "int", since="0.5.21"),
+    row("--enable-encoder-swa-bounded-replay", "option:enable_encoder_swa_bounded_replay", takes="flag", since="0.5.21"),
+    row("--enable-decoder-swa-bounded-replay", "option:enable_decoder_swa_bounded_replay", takes="switch", since="0.5.21"),
     row("--attention-backend", "option:attention_backend"),
     row("--decode-attention-backend", "option:decode_attention_backend", since="0.4.10"),
     row("--prefill-attention-backend", "option:prefill_attention_backend", since="0.4.10"),
@@ -145,6 +153,7 @@ ROWS = (
     row("--speculative-num-steps", "@spec_steps", "int"),
     row("--speculative-eagle-topk", "@spec_topk", "int"),
     row("--speculative-num-draft-tokens", "@spec_tokens", "int"),
+    row("--speculative-dspark-block-size", "@spec_block", "int", since="0.5.13"),
     row("--enable-lora", "@lora", takes="flag", since="0.5.0"),
     row("--lora-paths", "@lora_paths", takes="many"),
     row("--max-lora-rank", "@lora_rank", "int", since="0.5.0"),
@@ -217,7 +226,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     if (one := given.get("@lora_modules")) and "all" in one.value and len(one.value) > 1:
         message = f"If 'all' is specified in {one.spelled}, it should be the only module specified; the engine would stop"
         findings.append(refuse(message, one.place))
-    adapters = _lora(given, question)
+    adapters = slots_of(given, question)
     if "@multimodal" in given:
         question["multimodal"] = moved(given["@multimodal"], "on")
     if "@text_only" in given:
@@ -271,6 +280,16 @@ def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list
         tokens = moved(one, BLOCK)
         message = f"{one.spelled} {one.value}: blocks of {BLOCK} tokens, SGLang's default where the drafter's config names no block_size"
         noted.append(Finding("block", "note", message, one.place))
+    if method == "dspark":  # whose steps are made 1 whatever is asked
+        steps = given.get("@spec_block")
+        if steps and tokens and tokens.value != steps.value + 1:
+            noted.append(refuse(f"DSpark speculative_num_draft_tokens must equal gamma + 1 (= {steps.value + 1})", tokens.place))
+        if steps is None and tokens and tokens.value != DSPARK_BLOCK + 1:  # which other checkpoints may have
+            question["engine_option.speculative_num_draft_tokens"] = tokens
+        if steps is None and tokens is None:
+            steps = moved(one, DSPARK_BLOCK)
+            message = f"{one.spelled} {one.value}: blocks of {DSPARK_BLOCK} drafts, DeepSeek's dspark_block_size"
+            noted.append(Finding("block", "note", message, one.place))
     if steps is None and tokens and method in ("dflash", "dspark"):  # a block: the token before it, and those that are drafted
         steps = moved(tokens, max(1, tokens.value - 1))
     if steps is None and not (method == "ngram" and tokens):
@@ -285,22 +304,6 @@ def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list
     if topk and topk.value > 1:
         question["engine_option.speculative_eagle_topk"] = topk
     return noted
-
-
-def _lora(given: Mapping[str, Given], question: dict[str, Given]) -> Adapters | None:
-    """Slots for adapters of --max-lora-rank (which nobody's file is held to as it starts), else of the largest rank among their files."""
-    rank, paths, slots = given.get("@lora_rank"), given.get("@lora_paths"), number(given, "@loras", 8)
-    one = given.get("@lora") or paths
-    if one is None:
-        return None
-    modules = given.get("@lora_modules")
-    if modules and list(modules.value) != ["all"]:
-        question["engine_option.lora_target_modules"] = moved(modules, ",".join(modules.value))
-    if rank is None:
-        return adapters_of(paths, slots)
-    question["lora"] = moved(one, f"{rank.value}x{slots}")
-    found = adapters_of(paths, slots, most=rank.value)
-    return found and found._replace(late=True)
 
 
 def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
@@ -326,6 +329,8 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
         said |= {f"option:speculative_{key}" for key, one in (("num_draft_tokens", told), ("eagle_topk", branches)) if one}
         if draft.method == "ngram":
             says["@spec_tokens"] = told or draft.tokens
+        elif draft.method == "dspark":
+            says["@spec_block"] = draft.tokens
         elif draft.tokens:  # the engine picks all three or none; a tree's width is its own default's
             tokens = int(told or draft.tokens + 1)
             says |= {

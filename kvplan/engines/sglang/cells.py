@@ -16,6 +16,14 @@ from kvplan.tensors import CacheTensor, Layer
 from kvplan.units import cdiv
 
 
+class Records(NamedTuple):
+    """DeepSeek-V4.1: formats of a window's rows and of those that all layers read, and how many keys a page of an indexer has."""
+
+    window: str
+    rows: str
+    index_page: int
+
+
 class Split(NamedTuple):
     """How the layers of a model are stored on one rank.
 
@@ -30,6 +38,7 @@ class Split(NamedTuple):
     key_copies    tokens that have index keys for each of rows, where the others' are in host memory
     whole_index   layers that share another's indexer keep keys of it all the same
     replayed      inputs of recurrent layers that a slot keeps, from which its state is replayed; 0: none
+    records       how DeepSeek-V4.1's rows are packed; None for other models
     encoder_rows  an encoder's layers that are numbered with the decoder's, and so given rows like their self-attention
     """
 
@@ -47,6 +56,7 @@ class Split(NamedTuple):
     whole_index: bool = False
     key_copies: int = 1
     replayed: int = 0
+    records: Records | None = None
 
 
 class LayerBytes(NamedTuple):

@@ -217,7 +217,8 @@ def too_old(settled: Settled) -> Values:
 
 
 def capability(settled: Settled) -> Values:
-    return on.quantised_below(settled, CAPABILITIES)
+    own = {"mxfp8": CAPABILITIES["fp8"]} if settled.question.model.method == "fp8" else {}  # in blocks, by its own kernels
+    return on.quantised_below(settled, CAPABILITIES | own)
 
 
 def fp4_before(settled: Settled) -> Values:

@@ -56,7 +56,7 @@ def another_method(settled: Settled) -> Values:
         method is None
         or not takes
         or (method in takes and not (early and method == "modelopt_fp4"))
-        or ("+" in stored and not stored.startswith("fp8_block128"))
+        or ("+" in stored and not stored.startswith("fp8_block128") and not (named and stored == "mxfp4+mxfp8"))
         or (method != "nvfp4_online" and _keeps_own(settled, stored))
     ):
         return None

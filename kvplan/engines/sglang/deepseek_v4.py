@@ -52,8 +52,8 @@ class V4Sizes(NamedTuple):
 
 
 def is_compressed(layers: Sequence[Layer]) -> bool:
-    """Whether these are DeepSeek-V4's layers, with compressed rows in some."""
-    return any(cache.form == "compressed" for layer in layers for cache in layer.caches)
+    """Whether these are DeepSeek-V4's layers, or V4.1's, with compressed rows in some."""
+    return any(cache.form.startswith("compressed") for layer in layers for cache in layer.caches)
 
 
 def read(layers: Sequence[Layer], drafts: int) -> V4Model:

@@ -51,6 +51,14 @@ OPTIONS: dict[str, str] = {
     "enable_breakable_cuda_graph": "prefill graphs in parts; from 0.5.14 on whatever speaks against them",
     "enforce_piecewise_cuda_graph": "prefill graphs, whatever speaks against them",
     "enable_page_major_kv_layout": "pages hold all layers",
+    "dsv4_attn_backend": "kernels of DeepSeek-V4's attention",
+    "dsv4_kv_layout": "SGLANG_DSV4_KV_LAYOUT: how DeepSeek-V4's rows are packed",
+    "dsv4_compressed_kv_layout": "SGLANG_DSV4_COMPRESSED_KV_LAYOUT: ... and its compressed rows",
+    "engram_host_table": "SGLANG_ENABLE_DSV41_ENGRAM_HOST_TABLE: DeepSeek-V4.1's tables of n-grams are in host memory",
+    "enable_encoder_swa_bounded_replay": "each request has a window of its own, made again where a prefix was kept",
+    "enable_decoder_swa_bounded_replay": "late layers of DeepSeek-V4.1 read the end of a prompt alone",
+    "swa_eviction_interval": "SGLANG_SWA_EVICTION_INTERVAL: decoded tokens after which what left a window is given back",
+    "swa_prefix_tails": "prefixes of DeepSeek-V4.1 whose windows are kept",
     "enable_deepseek_v4_fp4_indexer": "index keys of DeepSeek-V4 in FP4, on Blackwell",
     "disable_radix_cache": "no prefix cache",
     "dsa_backend": "the sparse attention's decode backend",
@@ -93,8 +101,8 @@ OPTIONS: dict[str, str] = {
 
 #: Forms of cache that were read for this engine; a new one is refused until it is.
 _FORMS: frozenset[Form] = frozenset({
-    "none", "shared", "kv", "kv+blocks", "encoder-kv", "latent", "latent+index", "latent+pooled-index", "compressed", "mamba1",
-    "mamba2", "gated-delta-net", "kda", "linear-attention", "short-conv", "rg-lru", "rwkv", "kv+index", "depthwise-conv",
+    "none", "shared", "kv", "kv+blocks", "encoder-kv", "latent", "latent+index", "latent+pooled-index", "compressed", "compressed+shared",
+    "mamba1", "mamba2", "gated-delta-net", "kda", "linear-attention", "short-conv", "rg-lru", "rwkv", "kv+index", "depthwise-conv",
 })  # fmt: skip
 
 FACTS = Facts(

@@ -51,9 +51,10 @@ _VIT: dict[str, tuple[tuple[int, int, int], ...]] = {
     ),
     "Qwen4ExpForConditionalGeneration": ((1 << 45, _NO_LAYERS, 1152),),
 }  # fmt: skip
-#: Classes without a `vision_config` of their own, of which nothing is taken: they hear, or keep it in another config.
+#: Classes without a `vision_config` of their own, of which nothing is taken: they hear, or keep it in another config (DeepSeek-V4.1).
 _UNSEEN = frozenset({
-    "Qwen2AudioForConditionalGeneration", "Qwen2_5OmniForConditionalGeneration", "Qwen2_5OmniModel", "Qwen3OmniMoeForConditionalGeneration",
+    "DeepseekV4ForCausalLM", "Qwen2AudioForConditionalGeneration", "Qwen2_5OmniForConditionalGeneration", "Qwen2_5OmniModel",
+    "Qwen3OmniMoeForConditionalGeneration",
     "VoxtralForConditionalGeneration", "WhisperForConditionalGeneration",
 })  # fmt: skip
 

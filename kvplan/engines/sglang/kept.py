@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from kvplan.engines.common.grouped_keys import grouped
 from kvplan.engines.sglang.cells import Split
+from kvplan.engines.sglang.deepseek_v41 import KEYS
 from kvplan.tensors import Cache, CacheTensor
 
 
@@ -15,6 +16,8 @@ def as_kept(cache: Cache, split: Split) -> Cache:
     fp8 rows beside an indexer are packed, unless the kernels read them raw; DeepSeek-V4's always.
     """
     formats = {"window": "fp8_ds_v4", "compressed": "fp8_ds_v4", "index_k": "fp8_scale128"} if cache.form == "compressed" else {}
+    if cache.form == "compressed+shared" and split.records:
+        formats = {"window": split.records.window, "compressed": split.records.rows, "index_k": KEYS}
     if split.sparse and not split.raw_mla:
         formats["latent"] = "fp8_ds_mla"
     kept = (  # latents know no scales of MXFP8 (mem_cache/memory_pool.py MLATokenToKVPool)

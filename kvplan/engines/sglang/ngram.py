@@ -12,12 +12,14 @@ from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, row_bytes
-from kvplan.engines.common.grouped_keys import TABLE, key_group
+from kvplan.engines.common.grouped_keys import is_table, key_group
 from kvplan.engines.common.lines import weight_entries
+from kvplan.engines.common.options import Options
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.sglang import minimax_m3
 from kvplan.engines.sglang.deepseek_v4 import is_compressed
+from kvplan.engines.sglang.deepseek_v41 import as_loaded, is_shared
 from kvplan.engines.sglang.fraction import on_amd
 from kvplan.errors import UnsupportedError
 from kvplan.ledger import Entry, exact
@@ -74,27 +76,28 @@ def read_beside(spec: ModelSpec, model: Lowered, stage: range, group: int, draft
 
 
 def in_host(d: Deployment) -> bool:
-    """Whether the table is pinned in host memory: on NVIDIA's GPUs, where it computes in bf16 and that is not the device's own."""
+    """Whether tables are pinned in host memory: DeepSeek-V4.1's where asked for, Qwen4-Exp's on NVIDIA's GPUs, where it computes in bf16
+    and that is not the device's own."""
+    if d.model.architecture != CLASS:
+        return Options(d).flag("engram_host_table")
     own = canonical(d.dtype or d.model.dtype, "dtype") == "bf16"
     return own and not on_amd(d) and not (d.device is not None and d.device.unified)
 
 
 def without_table(d: Deployment, model: Lowered) -> Lowered:
     """The model as it is loaded to the device."""
-    if d.model.architecture != CLASS or not in_host(d):
-        return model
-    return changed(model, _without_table)
+    away, shared = in_host(d), is_shared(model.layers)
 
+    def change(layer: Layer) -> Layer:
+        weights = tuple(as_loaded(w) if shared else w for w in layer.weights if not (away and is_table(w)))
+        return layer if weights == layer.weights else replace(layer, weights=weights)
 
-def _without_table(layer: Layer) -> Layer:
-    weights = tuple(w for w in layer.weights if w.name != TABLE)
-    return layer if weights == layer.weights else replace(layer, weights=weights)
+    return changed(model, change)
 
 
 def host_lines(d: Deployment, model: Lowered) -> tuple[Entry, ...]:
-    """The table, a part of its rows on each rank."""
-    if d.model.architecture != CLASS or not in_host(d):
-        return ()
-    tables = [(w, 1) for layer in model.layers for w in layer.weights if w.name == TABLE]
+    """The tables, a part of their rows on each rank, or one copy for all."""
+    tables = [(w, 1) for layer in model.layers for w in layer.weights if in_host(d) and is_table(w)]
+    told = "--ple-offload-embedding" if d.model.architecture == CLASS else "SGLANG_ENABLE_DSV41_ENGRAM_HOST_TABLE"
     n_bytes = sum(entry.bytes for entry in weight_entries(tables, weight_formats(d), tp=1, ep=1))
-    return (exact("n-gram table", n_bytes, "pinned, read from there; --ple-offload-embedding", "weights"),) if n_bytes else ()
+    return (exact("n-gram table", n_bytes, f"pinned, read from there; {told}", "weights"),) if n_bytes else ()

@@ -18,6 +18,7 @@ from kvplan.engines.sglang import adapters, exchange, ngram
 from kvplan.engines.sglang.answer import figures, rooms
 from kvplan.engines.sglang.budget import budget
 from kvplan.engines.sglang.deepseek_v4 import is_compressed
+from kvplan.engines.sglang.deepseek_v41 import as_loaded, is_shared
 from kvplan.engines.sglang.facts import FACTS
 from kvplan.engines.sglang.layout import cut
 from kvplan.engines.sglang.outside import outside
@@ -51,6 +52,8 @@ def plan(settled: Settled) -> Outcome:
     d, s = settled.question, settings_of(settled)
     copies = exchange.copies(d)
     whole, drafting = with_copies(settled.model, copies), drafter_with_copies(settled.drafter, copies)
+    if drafting and is_shared(whole.layers):
+        drafting = drafting._replace(weights=tuple(map(as_loaded, drafting.weights)))
     model = ngram.without_table(d, without_towers(whole) if towerless(d, s.release) else whole)
     shape, k, rules = s.layout, s.pools, s.rules
     stages = cut(len(model.layers), shape.pp, piled=rules.piled)

@@ -28,6 +28,8 @@ class SglangPoolSettings(NamedTuple):
     decodes         the server only decodes; tracked: state slots that it gives a request for prefixes at once
     shared          one buffer is for states or windows and the full cache
     index_copies    tokens of index keys for each of rows: those of rows in host memory, too
+    swa_tails       prefixes whose windows are kept (--swa-prefix-tails); replays: each request has a window of its own
+    evicted_every   decoded tokens after which what left a window is given back
     """
 
     page: int
@@ -53,6 +55,9 @@ class SglangPoolSettings(NamedTuple):
     tracked: int = 0
     index_copies: int = 1
     shared: bool = False
+    swa_tails: int | None = None
+    replays: bool = False
+    evicted_every: int = EVICTION_INTERVAL
 
     @property
     def running_per_worker(self) -> int | None:
@@ -182,7 +187,7 @@ def request_cap(window: int, k: SglangPoolSettings, rules: SglangRules) -> int:
 
 def window_tokens_per_request(window: int, k: SglangPoolSettings) -> int:
     """Window slots that one decoding request keeps: window, what is not evicted yet, and the page its start lies in."""
-    return window + EVICTION_INTERVAL * max(k.draft_tokens or k.idle_drafts, 1) + k.page
+    return window + k.evicted_every * max(k.draft_tokens or k.idle_drafts, 1) + k.page
 
 
 def tokens(rest: int, cells: Cells, k: SglangPoolSettings, rules: SglangRules) -> Tokens:

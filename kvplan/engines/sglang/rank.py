@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kvplan.engines.common.lines import Refusal
-from kvplan.engines.sglang import deepseek_v4, one_pool, pools
+from kvplan.engines.sglang import deepseek_v4, deepseek_v41, one_pool, pools
 from kvplan.engines.sglang.cells import Cells, LayerBytes, Split, add_up, encoder_rows, layer_bytes, together, with_draft, with_workspace
 from kvplan.engines.sglang.ngram import Beside
 from kvplan.engines.sglang.pools import SglangPoolSettings, States, Tokens
@@ -25,7 +25,7 @@ class SglangStage:
 
     layers: range
     cells: Cells
-    compressed: deepseek_v4.V4Model | None
+    compressed: deepseek_v4.V4Model | deepseek_v41.V41Model | None
     cross: bool
     drafted: int = 0
 
@@ -87,6 +87,9 @@ def read_stage(
     lowered = list(model.layers[layers.start : layers.stop])
     if deepseek_v4.is_compressed(model.layers):
         empty = add_up((), windows=False)
+        if split.records is not None:
+            made = deepseek_v41.read(lowered, split.records, len(draft.known))
+            return SglangStage(layers=layers, cells=empty, compressed=made, cross=False)
         return SglangStage(layers=layers, cells=empty, compressed=deepseek_v4.read(lowered, len(model.draft)), cross=False)
     if rules.next_window and split.windows:
         lowered += model.layers[layers.stop : layers.stop + 1]
@@ -217,9 +220,11 @@ def _pools(stage: SglangStage, t: Tokens, states: States | None, running: int, k
 def _agree_compressed(
     stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules: SglangRules, ratio: float | None
 ) -> list[SglangPools]:
-    models = [stage.compressed for stage in stages if stage.compressed is not None]
-    charged = models if rules.v4_staged else [deepseek_v4.together(models)] * len(models)
-    sizes = [deepseek_v4.size(rest, m, k, rules, ratio, c) for m, c in zip(models, charged, strict=True)]
+    shared = [stage.compressed for stage in stages if isinstance(stage.compressed, deepseek_v41.V41Model)]
+    models = [stage.compressed for stage in stages if isinstance(stage.compressed, deepseek_v4.V4Model)]
+    charged = models if rules.v4_staged or shared else [deepseek_v4.together(models)] * len(models)
+    sizes = [deepseek_v41.size(rest, m, k, rules, ratio) for m in shared]  # of one stage: the engine refuses more
+    sizes += [deepseek_v4.size(rest, m, k, rules, ratio, c) for m, c in zip(models, charged, strict=True)]
     fewest = min(s.tokens.total for s in sizes)
     if len(sizes) > 1:
         capped = k._replace(max_total_tokens=min(fewest, k.max_total_tokens or fewest))

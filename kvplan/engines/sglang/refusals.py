@@ -10,6 +10,7 @@ from kvplan.engines.common.stops import Move, Stop
 from kvplan.engines.sglang import backend_conditions as backend
 from kvplan.engines.sglang import conditions as when
 from kvplan.engines.sglang.config_conditions import later_config, no_class, shared_prompts, whole_jitter
+from kvplan.engines.sglang.deepseek_v41_conditions import CHECKS as SHARED_ROWS
 from kvplan.engines.sglang.one_pool import beside_one_pool
 from kvplan.engines.sglang.state_refusals import BUFFERS, RANKS, STRATEGY
 from kvplan.engines.sglang.words import WORDS
@@ -139,6 +140,7 @@ CHECKS: tuple[Stop, ...] = (
         "it drafts with its own modules and DSpark alone", _OWN_DRAFTS, "server_args.py; arg_groups/deepseek_v4_hook.py", since="0.5.16",
         when=when.compressed_drafts,
     ),
+    *SHARED_ROWS,
     Stop(
         "flex attention and drafts", "Speculative decoding is currently not supported with Flex Attention backend",
         "that backend verifies no drafts", (Move("speculative", "off"), _ANY_BACKEND),

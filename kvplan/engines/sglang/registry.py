@@ -79,7 +79,7 @@ FIRST: dict[str, str] = {
     ),
     "0.5.21": (
         "BailingMM2NativeForConditionalGeneration BailingMMNativeForConditionalGeneration BailingMoeV3VLForConditionalGeneration "
-        "DiffusionGemmaForBlockDiffusion GigaChat35ForCausalLM IQuestQ1ForCausalLM"
+        "DeepseekV41ForCausalLM DiffusionGemmaForBlockDiffusion GigaChat35ForCausalLM IQuestQ1ForCausalLM"
     ),
     "0.5.22": "EmbeddingGemma2Model MiniCPMV4_7ForConditionalGeneration",
     "0.5.23": "BeamForCausalLM MuseSparkForConditionalGeneration",

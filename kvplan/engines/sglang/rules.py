@@ -180,6 +180,7 @@ class SglangRules(NamedTuple):
                      ratio's for each page
     v4_index         its index keys have as many spare pages as its rows
     v4_staged        DeepSeek-V4 is charged for a stage's layers; else for all of the model's, its draft's among them
+    v41_padding      DeepSeek-V4.1's shared rows are charged in their own layout, padding pages included
     whole_default    a window pool of 0.8 asked of DeepSeek-V4 is taken for the default of others, and so for none asked
     no_buffer_pages  states without extra buffers refuse pages of more than one token
     extra_buffer     architectures that get extra state slots by default
@@ -277,6 +278,7 @@ class SglangRules(NamedTuple):
     v4_states: Literal["windows", "requests", "pages"] = "windows"
     v4_index: bool = False
     v4_staged: bool = False
+    v41_padding: bool = False
     whole_default: bool = True
     no_buffer_pages: bool = False
     extra_buffer: frozenset[str] = frozenset()
@@ -390,7 +392,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ),
     ("0.5.21", {"split": _SPLIT_0521, "next_window": False, "fp4_workspace": False, "v4_states": "pages", "extra_buffer": _EXTRA_0521}),
     ("0.5.22", {"split": _SPLIT_0522, "one_buffer": "whole", "v4_index": True, "dcp_index": True, "dsa_elides": "always"}),
-    ("0.5.23", {"split": _SPLIT_0523, "extra_buffer": _EXTRA_0523}),
+    ("0.5.23", {"split": _SPLIT_0523, "extra_buffer": _EXTRA_0523, "v41_padding": True}),
 )
 
 RELEASES = Releases("sglang", cumulative(SglangRules(), tuple((name, what | classes.CHANGES.get(name, {})) for name, what in CHANGES)))

@@ -10,7 +10,7 @@ from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import checkpoint_format, served_in
-from kvplan.engines.sglang import exchange
+from kvplan.engines.sglang import deepseek_v41, exchange
 from kvplan.engines.sglang.as_read import as_read
 from kvplan.engines.sglang.backends import named_backends
 from kvplan.engines.sglang.classes import TEXT_FIRST, TOWERLESS
@@ -27,6 +27,11 @@ def as_served(d: Deployment, version: str, rules: SglangRules) -> tuple[Deployme
     """The question with the model as read, the steps of its drafts, the ranks that share experts and the type it computes in, and notes."""
     if d.kv_memory is not None:  # a question about the cache alone; else the weights do not load (refusals.py)
         d = replace(d, model=as_read(d.model, rules))
+    early = tuple[str, ...]()
+    if d.model.architecture == deepseek_v41.CLASS and release(version) >= release(deepseek_v41.BUILDS_SINCE):
+        d = replace(d, model=d.model.changed(architecture=deepseek_v41.SERVED_AS))
+        if release(version) < release(deepseek_v41.SINCE):
+            early = (f"no sglang before {deepseek_v41.SINCE} has {deepseek_v41.CLASS}: taken for a build that has it",)
     d, alone = _one_role(d)
     if release(version) >= RENAMED and "tokenspeed_mla" in [Options(d).text(f"{phase}attention_backend") for phase in ("", "decode_")]:
         d, alone = replace(d, kv_dtype="fp8_e4m3"), (*alone, "tokenspeed_mla is another name of cutedsl_mla here, with fp8_e4m3 rows")
@@ -44,7 +49,7 @@ def as_served(d: Deployment, version: str, rules: SglangRules) -> tuple[Deployme
         d, picked = replace(d, dtype="bf16"), (*picked, "sglang serves gpt-oss in MXFP4 in bf16, whatever dtype is asked")
     own = canonical(d.model.dtype, "dtype")  # configs/model_config.py _get_and_verify_dtype
     d, served = served_in(d, own if own != "f32" else "bf16" if (d.model.architecture or "").startswith("Gemma") else "f16", FACTS.title)
-    return d, (*alone, *picked, *served)
+    return d, (*early, *alone, *picked, *served)
 
 
 def _one_role(d: Deployment) -> tuple[Deployment, tuple[str, ...]]:

@@ -14,7 +14,7 @@ from kvplan.engines.common.options import Options, Speculation, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Resolved, Settled
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, wrong_number
-from kvplan.engines.sglang import adapters, backends, exchange, memory, minimax_m3, ngram, overrides, pages
+from kvplan.engines.sglang import adapters, backends, deepseek_v41, exchange, memory, minimax_m3, ngram, overrides, pages
 from kvplan.engines.sglang.cells import Split
 from kvplan.engines.sglang.choices import CHOICES
 from kvplan.engines.sglang.classes import EMBEDS, NO_LENGTH, NUMBERED_ENCODERS, UNREAD_LENGTH, WHOLE_PROMPTS
@@ -22,7 +22,7 @@ from kvplan.engines.sglang.drafts import A_MODULE_A_STEP, OWN_DRAFTS, draft_laye
 from kvplan.engines.sglang.fraction import AITER_CONTEXT, AITER_SHARE, default_fraction, on_amd, sees, uses_aiter
 from kvplan.engines.sglang.kept import as_kept
 from kvplan.engines.sglang.layout import SglangLayout, read_shape
-from kvplan.engines.sglang.pools import SglangPoolSettings
+from kvplan.engines.sglang.pools import EVICTION_INTERVAL, SglangPoolSettings
 from kvplan.engines.sglang.rules import EXCLUSIVE, RELEASES, SglangRules
 from kvplan.engines.sglang.served import as_served, forced_groups
 from kvplan.engines.sglang.traits import Traits, keeps_index, keeps_prefixes, read_traits, slots_per_request, with_buffers
@@ -44,20 +44,12 @@ DSA_BACKENDS = (
 )  # fmt: skip
 #: Options whose values are read for refusals alone; a release's own parser says which of them it has.
 PARSED = (
-    "quantization",
-    "moe_runner_backend",
-    "linear_attn_backend",
-    "linear_attn_decode_backend",
-    "kv_canary",
-    "cuda_graph_backend_prefill",
-)
+    "quantization", "moe_runner_backend", "linear_attn_backend", "linear_attn_decode_backend", "kv_canary", "cuda_graph_backend_prefill",
+)  # fmt: skip
 FLAGS = (
-    "enable_deepseek_v4_fp4_indexer",
-    "disable_decode_cuda_graph",
-    "enforce_piecewise_cuda_graph",
-    "enable_breakable_cuda_graph",
-    "enable_page_major_kv_layout",
-    "enable_hisparse", "prefill_round_robin_balance", "language_only",
+    "enable_deepseek_v4_fp4_indexer", "disable_decode_cuda_graph", "enforce_piecewise_cuda_graph", "enable_breakable_cuda_graph",
+    "enable_page_major_kv_layout", "enable_hisparse", "prefill_round_robin_balance", "language_only",
+    "enable_decoder_swa_bounded_replay", "enable_encoder_swa_bounded_replay", "engram_host_table",
 )  # fmt: skip
 SSM_DTYPES = ("float32", "bfloat16", "float16")
 DRAFTING_RUNNING = 48  # max_running_requests where something drafts (server_args.py; arg_groups/speculative_hook.py)
@@ -156,7 +148,7 @@ def settle(d: Deployment) -> Settled:
     split = head_split(question, rules, shape, traits)._replace(
         group=ngram.read_group(question, model, version), keys=minimax_m3.key_format(question, version),
         whole_index=keeps_index(options, rules), key_copies=HOST_ROWS if options.flag("enable_hisparse") else 1,
-        replayed=REPLAYED * options.flag("enable_linear_replayssm"),
+        replayed=REPLAYED * options.flag("enable_linear_replayssm"), records=deepseek_v41.records(question, shape, version),
     )  # fmt: skip
     steps = spec.tokens if spec and question.model.architecture in A_MODULE_A_STEP else None
     drafts = drafter(question, model, stored, own=OWN_DRAFTS, most=steps)
@@ -196,6 +188,8 @@ def _check(d: Deployment, options: Options, shape: SglangLayout) -> None:
         raise SpecError("max_num_batched_tokens", [("", "prompts go in whole with disable_chunked_prefill: take out one of the two")])
     for key in PARSED:
         options.text(key, tuple(" ".join(CHOICES["--" + key.replace("_", "-")].values()).split()))
+    for key, takes in deepseek_v41.CHOICES.items():
+        options.text(key, takes)
     options.count("speculative_draft_layers")
     options.number("cpu_offload_gb")
     options.count("max_prefill_tokens")
@@ -249,6 +243,7 @@ def undecided(settled: Settled, attention_dp: int) -> tuple[str, ...]:
     """Experts under attention data parallelism, whose kernels keep every rank's tokens for every expert beside the fraction.
 
     6.38 GiB of 256 experts x 4,352 tokens ran out of a B200 at 0.90 (sglang issue 25453), graphs of an H200 on 0.4.5 (issue 5634).
+    DeepSeek-V4.1's decode graphs ran out of B200s, GB300s and H200s (sglang PR 38861): dense scores of every request at the most context.
     """
     found = list(adapters.undecided(settled.question, settled.model, settings_of(settled).rules))
     found += exchange.unsized(settled.question, settled.model)
@@ -257,6 +252,8 @@ def undecided(settled: Settled, attention_dp: int) -> tuple[str, ...]:
     found += [f"--{key.replace('_', '-')} takes more memory in a way that is not modelled" for key in more]
     if attention_dp > 1 and experts(settled.model):
         found.append("what the experts' kernels hold of every rank's tokens under attention data parallelism is not modelled")
+    if settings_of(settled).split.records is not None and settings_of(settled).graph_sizes and not settled.question.enforce_eager:
+        found.append("what decode graphs hold of an indexer's scores over the whole context is not modelled")
     if on_amd(settled.question) and "nvfp4" in (settled.question.weight_dtype or ""):
         found.append("on AMD GPUs SGLang takes few NVFP4 checkpoints: modelopt_fp4 quantization is currently not supported in ROCm")
     return tuple(found)
@@ -342,6 +339,9 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits
         tracked=(2 if overlap else 1) if radix and strategy != "no_buffer" else 0,
         shared=options.flag("enable_unified_memory"),
         index_copies=HOST_ROWS if options.flag("enable_hisparse") else 1,
+        swa_tails=options.count("swa_prefix_tails", 0),
+        replays=options.flag("enable_encoder_swa_bounded_replay"),
+        evicted_every=options.count("swa_eviction_interval") or EVICTION_INTERVAL,
     )
 
 

@@ -46,9 +46,9 @@ def read_traits(model: Lowered) -> Traits:
         if t.name == "index_k"
     ]
     return Traits(
-        latent=any(form.startswith("latent") or form == "compressed" for form in forms),
+        latent=any(form.startswith(("latent", "compressed")) for form in forms),
         pooled_index=max(pooled, default=None),
-        compressed="compressed" in forms,
+        compressed=any(form.startswith("compressed") for form in forms),
         windows=any(t.keep.kind in ("window", "chunk") for t in tensors),
         states=bool(forms & STATES),
         shared="shared" in forms,

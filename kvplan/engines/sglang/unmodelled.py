@@ -163,15 +163,15 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         load-publish-endpoint prefill-decode-interval speculative-dsa-topk-backend
     """,
     ("0.5.20", ""): """
-        dsv4-attn-backend enable-response-store! flashinfer-a2a-dispatch-type ple-offload-backend ple-offload-dir
+        enable-response-store! flashinfer-a2a-dispatch-type ple-offload-backend ple-offload-dir
         radix-eviction-policy-config return-input-ids! return-output-ids! sampling-mask-max-tokens
         speculative-domino-candidate-pool-size unified-cache-external-linker-backend uno-lora-path
     """,
     ("0.5.21", ""): """
         boundary-reduction constrained-json-max-whitespace-cnt disable-aiter-allreduce-fusion-in-decode!
         disable-aiter-allreduce-fusion-in-prefill! disaggregation-decode-host-receive-threshold disaggregation-enable-kv-checksum!
-        enable-decoder-swa-bounded-replay? enable-encoder-swa-bounded-replay! enable-linker-mla-dedup! enable-pd-role-switch!
-        grpc-response-timeout-secs otlp-service-name speculative-draft-sink-size swa-prefix-tails trust-request-chat-template!
+        enable-linker-mla-dedup! enable-pd-role-switch!
+        grpc-response-timeout-secs otlp-service-name speculative-draft-sink-size trust-request-chat-template!
     """,
     ("0.5.22", ""): """
         disaggregation-decode-allocation-policy dsa-triton-union enable-dsa-fused-indexer? enable-watermark!
@@ -215,7 +215,7 @@ EITHER: dict[tuple[str, str], str] = {
         int8-mamba-ckpt-size#
     """,
     ("0.5.15", ""): "linear-replayssm-cache-len",
-    ("0.5.16", ""): "speculative-dspark-block-size# elastic-ep-initial-size# max-ep-size# mm-feature-transport enable-flexkv!",
+    ("0.5.16", ""): "elastic-ep-initial-size# max-ep-size# mm-feature-transport enable-flexkv!",
     ("0.5.17", ""): "mamba-max-states-per-path# weight-cache-mode dcp-replicate-q-proj? enable-linear-replayssm-spec!",
     ("0.5.18", ""): "speculative-draft-kv-cache-dtype c128-page-size# mm-preprocess-cache-size-mb",
     ("0.5.19", ""): "hicache-host-memory-mode enable-shared-experts-attn-tp! enable-dense-mlp-attn-tp!",
@@ -254,7 +254,7 @@ VARIABLES = """
     EMBEDDING_POOL_SIZE_MB DISAGG_STAGING_BUFFER DISAGG_STAGING_POOL_SIZE_MB MOONCAKE_CUSTOM_MEM_POOL MAX_KV_CHUNK_CAPACITY
     NIXL_EP_NUM_MAX_DISPATCH_TOKENS_PER_RANK
     PPLX_NUM_MAX_DISPATCH_TOKENS_PER_RANK MORI_NUM_MAX_DISPATCH_TOKENS_PER_RANK MORI_PREALLOC_MAX_RECV_TOKENS
-    FLASHINFER_NUM_MAX_DISPATCH_TOKENS_PER_RANK DSV4_FP4_LOGITS_BUDGET_MB DSV4_KV_LAYOUT DSV4_COMPRESSED_KV_LAYOUT DSV4_UNIFIED_KV_FP8
+    FLASHINFER_NUM_MAX_DISPATCH_TOKENS_PER_RANK DSV4_FP4_LOGITS_BUDGET_MB DSV4_UNIFIED_KV_FP8
     DSV4_COMPRESS_STATE_DTYPE ZBAL_LOCAL_MEM_SIZE AITER_HONOR_EXPLICIT_MEM_FRACTION
     DSA_MQA_LOGITS_FREE_MEM_FRACTION DEEPGEMM_MASKED_MEMORY_BUDGET_FRACTION ENABLE_PCIE_IPC_ALLREDUCE MEMORY_SAVER_CUDA_GRAPH
     ENABLE_GRAPH_POOL_BORROW ENABLE_GRAPH_POOL_PRECARVE QWEN4_PLE_FILE_RSS_BUDGET_GB
