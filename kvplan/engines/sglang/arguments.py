@@ -128,6 +128,7 @@ ROWS = (
     row("--enable-linear-replayssm", "option:enable_linear_replayssm", takes="flag", since="0.5.15", effect="either"),
     row("--enable-cp-decode-attn-tp", "option:enable_cp_decode_attn_tp", takes="flag", since="0.5.18", effect="either"),
     row("--shared-experts-tp-size", "option:shared_experts_tp_size", "int", since="0.5.22", effect="either"),
+    row("--enable-multi-layer-eagle", "option:enable_multi_layer_eagle", takes="flag", since="0.5.7", effect="either"),
     row("--rl-on-policy-target", "@on_policy", since="0.5.5"),
     row("--enable-piecewise-cuda-graph", "option:enable_piecewise_cuda_graph", takes="flag", since="0.5.4", until="0.5.13"),
     row("--enable-torch-compile", "option:enable_torch_compile", takes="flag", effect="either"),

@@ -58,7 +58,7 @@ def plan(settled: Settled) -> Outcome:
     role_tp: dict[Role, int] = dict.fromkeys(("attention", "state", "embedding"), shape.attn_tp)
 
     def pools(rest: int) -> list[SglangPools]:
-        draft = Drafted(s.draft_layers, settled.drafts, s.by_drafter)
+        draft = Drafted(s.draft_layers, settled.drafts, s.by_drafter, s.counted)
         beside = [ngram.read_beside(d.model, model, layers, s.split.group, k.draft_tokens) for layers in stages]
         read = [
             read_stage(model, layers, s.split, rules, draft=draft, dtype=s.formats.k, beside=more)

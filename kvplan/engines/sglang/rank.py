@@ -20,7 +20,8 @@ from kvplan.units import LARGEST
 class SglangStage:
     """One stage: its layers and cells. `compressed`: DeepSeek-V4's layers, sized by rules of their own; `cross`: it has cross-attention.
 
-    drafted  bytes of a token in the drafter's pool, which has as many tokens
+    drafted       bytes of a token in the drafter's pool, which has as many tokens
+    drafted_slot  bytes of a state slot in the drafter's, likewise
     """
 
     layers: range
@@ -28,6 +29,7 @@ class SglangStage:
     compressed: deepseek_v4.V4Model | None
     cross: bool
     drafted: int = 0
+    drafted_slot: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +67,13 @@ class SglangPools:
 
 
 class Drafted(NamedTuple):
-    """What a drafter adds to a token: `layers` as large as the target's, or its own; `known`: whose they are; `own`: charged by those."""
+    """What a drafter adds to a token: `layers` as large as the target's, or its own; `known`: whose they are; `own`: charged by those;
+    `counted`: by these."""
 
     layers: int
     known: tuple[Layer, ...]
     own: bool
+    counted: tuple[Layer, ...] = ()
 
 
 def read_stage(
@@ -95,17 +99,20 @@ def read_stage(
     at = 4 if split.replayed and any(x.state for x in held) else 0  # where a slot's ring is written next
     cells = with_workspace(add_up(held, windows=split.windows, at=at), held, rules, dtype)
     charged = with_draft(cells, draft.layers, split.dcp if rules.dcp_index else 1, by_float=rules.scaled_drafts)
-    drafted = charged.full_held - cells.full_held
+    drafted, slot = charged.full_held - cells.full_held, 0
     if draft.known:
         own = [layer_bytes(layer, split, rules) for layer in draft.known]
+        slot = sum(x.conv_state + x.state for x in own)
         wide = 1 if rules.dcp_index else split.dcp  # index keys may be of all the context's ranks already
         drafted = sum(x.kv_token * split.dcp + x.index_token * wide for x in own)
         if draft.own:
             charged = cells._replace(full=cells.full + drafted)
+        if draft.counted:
+            charged = cells._replace(full=cells.full + sum(layer_bytes(layer, split, rules).kv_token for layer in draft.counted))
     if not rules.draft_in_cell:
         charged, drafted = cells, drafted if draft.known else 0
     cells = charged._replace(full_held=cells.full_held, ring=beside.request, spare_rings=beside.spare, beside=cells.beside + beside.slot)
-    return SglangStage(layers=layers, cells=cells, compressed=None, cross=any(x.cross for x in held), drafted=drafted)
+    return SglangStage(layers=layers, cells=cells, compressed=None, cross=any(x.cross for x in held), drafted=drafted, drafted_slot=slot)
 
 
 def _alike(held: list[LayerBytes], kinds: list[LayerBytes]) -> list[LayerBytes]:
@@ -197,7 +204,7 @@ def _pools(stage: SglangStage, t: Tokens, states: States | None, running: int, k
         full_bytes=(t.total + page) * cells.full_held + spare,
         swa_bytes=0 if t.swa is None else (t.swa + page) * cells.swa_held,
         fixed_bytes=(running + cells.spare_rings) * cells.ring,
-        draft_bytes=(t.total + page) * stage.drafted,
+        draft_bytes=(t.total + page) * stage.drafted + (own.allocated if own else 0) * stage.drafted_slot,
     )
 
 

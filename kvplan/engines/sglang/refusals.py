@@ -10,6 +10,7 @@ from kvplan.engines.common.stops import Move, Stop
 from kvplan.engines.sglang import backend_conditions as backend
 from kvplan.engines.sglang import conditions as when
 from kvplan.engines.sglang.config_conditions import later_config, no_class, shared_prompts, whole_jitter
+from kvplan.engines.sglang.inkling_refusals import STOPS as INKLING
 from kvplan.engines.sglang.one_pool import beside_one_pool
 from kvplan.engines.sglang.state_refusals import BUFFERS, RANKS, STRATEGY
 from kvplan.engines.sglang.words import WORDS
@@ -284,6 +285,7 @@ CHECKS: tuple[Stop, ...] = (
         tail=" This may lead to incorrect model outputs or CUDA errors.",
     ),
     *BUFFERS,
+    *INKLING,
     Stop(
         "expert parallelism",
         "moe_intermediate_size {width} must be divisible by moe_tp_size ({moe_tp}) which is tp_size ({tp}) divided by",

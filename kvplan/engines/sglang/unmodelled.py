@@ -143,7 +143,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.5.18", "0.5.18"): "enable-gdn-replayssm-spec! stat-loggers",
     ("0.5.18", ""): """
         allowed-media-domains* dcp-comm-backend default-chat-template-kwargs disaggregation-decode-retraction-backup dllm-fdfo?
-        elastic-ep-join-mode elastic-ep-join-rank-offset elastic-ep-scale-timeout enable-scattered-sconv!
+        elastic-ep-join-mode elastic-ep-join-rank-offset elastic-ep-scale-timeout
         enable-tp-lm-head-all-to-all? enable-waterfill! expert-balancedness-report-mode flashinfer-autotune-skip-ops*
         flexkv-config-file fuseep-mode grpc-port http2-max-concurrent-streams image-processor-backend linear-attn-verify-backend
         media-url-max-file-size-mb mlx-enable-sampling! mm-global-cache-backend mm-io-worker-num mm-processor-worker-num
@@ -195,7 +195,7 @@ EITHER: dict[tuple[str, str], str] = {
     ("0.5.5", ""): "enable-attn-tp-input-scattered! kt-method kt-weight-path enable-draft-weights-cpu-backup!",
     ("0.5.7", "0.5.18"): "enable-nsa-prefill-context-parallel!",
     ("0.5.6", "0.5.6"): "dllm-block-size#",
-    ("0.5.7", ""): "dllm-algorithm enable-multi-layer-eagle! enable-return-routed-experts!",
+    ("0.5.7", ""): "dllm-algorithm enable-return-routed-experts!",
     ("0.5.9", ""): "enable-lora-overlap-loading! hisparse-config=hierarchical-sparse-attention-extra-config",
     ("0.5.10", "0.5.18"): "enable-prefill-context-parallel!",
     ("0.5.13", "0.5.18"): "enable-dsa-prefill-context-parallel!",
@@ -238,6 +238,7 @@ LESS: dict[tuple[str, str], str] = {
     ("0.4.6", ""): "speculative-token-map",
     ("0.5.2", ""): "offload-group-size# offload-num-in-group# offload-prefetch-step# offload-mode",
     ("0.5.13", ""): "prefill-only-disable-kv-cache! speculative-draft-window-size# speculative-dflash-draft-window-size#",
+    ("0.5.16", ""): "enable-scattered-sconv!",
     ("0.5.18", ""): "enable-dsa-cache-layer-split!",
     ("0.5.20", ""): "ple-offload-embedding?",
 }
