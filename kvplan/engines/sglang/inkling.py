@@ -31,9 +31,13 @@ CHARGED = "0.5.20"
 
 
 def as_served(d: Deployment, version: str) -> tuple[Deployment, tuple[str, ...]]:
-    """The question with what the class sets where it was not asked for, and a note that says so."""
+    """The question with what the class sets where it was not asked for, and a note that says so. Raises UnsupportedError."""
+    if d.drafter is not None and d.drafter.architecture == CLASS:
+        raise UnsupportedError("sglang: Inkling's modules named as a draft model of its own are not modelled: leave the name out")
     if d.model.architecture != CLASS:
         return d, ()
+    if Options(d).flag("enable_unified_memory"):
+        raise UnsupportedError("sglang: one pool of Inkling's full rows, windows and states is not modelled")
     options, set_here = Options(d), dict[str, str]()
     for key, usual in USUAL.items():
         asked = options.number(key)
