@@ -36,8 +36,6 @@ def as_served(d: Deployment, version: str) -> tuple[Deployment, tuple[str, ...]]
         raise UnsupportedError("sglang: Inkling's modules named as a draft model of its own are not modelled: leave the name out")
     if d.model.architecture != CLASS:
         return d, ()
-    if Options(d).flag("enable_unified_memory"):
-        raise UnsupportedError("sglang: one pool of Inkling's full rows, windows and states is not modelled")
     options, set_here = Options(d), dict[str, str]()
     for key, usual in USUAL.items():
         asked = options.number(key)
@@ -51,6 +49,12 @@ def as_served(d: Deployment, version: str) -> tuple[Deployment, tuple[str, ...]]
     kept = tuple(one for one in d.engine_option if one[0] not in set_here)
     said = ", ".join(f"{key} {value}" for key, value in set_here.items())
     return replace(d, engine_option=(*kept, *set_here.items())), (f"sglang sets for this model: {said}",) if said else ()
+
+
+def apart(d: Deployment) -> None:
+    """Raises UnsupportedError where its three pools are one."""
+    if d.model.architecture == CLASS and Options(d).flag("enable_unified_memory"):
+        raise UnsupportedError("sglang: one pool of Inkling's full rows, windows and states is not modelled")
 
 
 def with_states(model: Lowered) -> Lowered:

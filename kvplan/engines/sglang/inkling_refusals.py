@@ -6,7 +6,7 @@ from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.stops import Move, Stop, Values
-from kvplan.engines.sglang.backends import named_backends, usual
+from kvplan.engines.sglang.backends import TRTLLM_MHA, is_blackwell, named_backends, usual
 from kvplan.engines.sglang.drafts import is_tree
 from kvplan.engines.sglang.inkling import CLASS, SINCE, drafts_itself, drafts_own
 from kvplan.engines.sglang.settle import settings_of
@@ -40,7 +40,8 @@ def other_backend(settled: Settled) -> Values:
         return None
     said = named_backends(d)
     phases = said.phases if release(s.release) >= release(_BY_PHASE) else (said.both,)
-    found = (one or usual(d, s.rules, read_traits(settled.model)) for one in phases)
+    unnamed = TRTLLM_MHA if is_blackwell(d) else usual(d, s.rules, read_traits(settled.model))
+    found = (one or unnamed for one in phases)
     odd = next((one for one in found if one not in (None, "fa4", "triton")), None)
     return {"backend": odd} if odd else None
 

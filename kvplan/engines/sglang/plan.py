@@ -14,7 +14,7 @@ from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import without_towers
 from kvplan.engines.common.stops import refuse, warned
 from kvplan.engines.common.tiers import tier_lines
-from kvplan.engines.sglang import adapters, exchange, ngram
+from kvplan.engines.sglang import adapters, exchange, inkling, ngram
 from kvplan.engines.sglang.answer import figures, rooms
 from kvplan.engines.sglang.budget import budget
 from kvplan.engines.sglang.deepseek_v4 import is_compressed
@@ -58,6 +58,7 @@ def plan(settled: Settled) -> Outcome:
     role_tp: dict[Role, int] = dict.fromkeys(("attention", "state", "embedding"), shape.attn_tp)
 
     def pools(rest: int) -> list[SglangPools]:
+        inkling.apart(d)
         draft = Drafted(s.draft_layers, settled.drafts, s.by_drafter, s.counted)
         beside = [ngram.read_beside(d.model, model, layers, s.split.group, k.draft_tokens) for layers in stages]
         read = [

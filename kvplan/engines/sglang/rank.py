@@ -107,8 +107,8 @@ def read_stage(
         drafted = sum(x.kv_token * split.dcp + x.index_token * wide for x in own)
         if draft.own:
             charged = cells._replace(full=cells.full + drafted)
-        if draft.counted:
-            charged = cells._replace(full=cells.full + sum(layer_bytes(layer, split, rules).kv_token for layer in draft.counted))
+    if draft.counted:
+        charged = cells._replace(full=cells.full + sum(layer_bytes(layer, split, rules).kv_token for layer in draft.counted))
     if not rules.draft_in_cell:
         charged, drafted = cells, drafted if draft.known else 0
     cells = charged._replace(full_held=cells.full_held, ring=beside.request, spare_rings=beside.spare, beside=cells.beside + beside.slot)
