@@ -17,7 +17,9 @@ from kvplan.engines.common.settling import own_draft_formats
 from kvplan.engines.sglang.backends import is_blackwell, is_hopper, named_backends
 from kvplan.engines.sglang.drafts import OWN_DRAFTS
 from kvplan.errors import UnsupportedError
+from kvplan.ledger import Entry, exact
 from kvplan.tensors import Cache, CacheTensor, Layer, Lowered, WeightTensor, changed, distinct
+from kvplan.units import cdiv
 
 CLASS, SINCE = "InklingForConditionalGeneration", "0.5.16"
 #: The class's own shares, and those of all classes, which up to 0.5.19 are taken for none asked.
@@ -111,3 +113,14 @@ def drafter(d: Deployment, model: Lowered) -> Drafter:
     loaded = modules(d, model)[: spec.tokens if spec else 0]
     weights = tuple(w for layer in loaded for w in layer.weights)
     return Drafter(f"{d.model.id}, its own draft modules", loaded, weights, own_draft_formats(d), d.model.source)
+
+
+def vocabularies(d: Deployment, ranks: int, element_bytes: int) -> list[Entry]:
+    """An embedding and an output of each module, which the target's replace once the pools are made (set_embed_and_head)."""
+    spec = read_speculative(d.speculative)
+    if spec is None or not drafts_itself(d):
+        return []
+    loaded = min(spec.tokens, MODULES)
+    n_bytes = loaded * 2 * cdiv(d.model.vocab_size or 0, ranks) * d.model.hidden_size * element_bytes
+    line = exact("weights: drafter vocabularies", n_bytes, "sglang models/inkling.py, InklingForConditionalGenerationMTP", "weights")
+    return [line._replace(phases=("load", "allocate"))]

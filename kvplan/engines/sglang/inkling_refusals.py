@@ -1,4 +1,4 @@
-"""What Inkling's own class does not start with: models/inkling.py, inkling_common/attn.py, speculative/draft_utils.py, 0.5.16 to 0.5.23."""
+"""What Inkling's own class does not start with: models/inkling.py, inkling_common/attn.py, 0.5.16 to 0.5.23."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def other_backend(settled: Settled) -> Values:
 
 
 def one_module(settled: Settled) -> Values:
-    """Several steps of drafts by one module, which nothing keeps the convolutions' inputs of."""
+    """Drafts by one module for all steps: the published modules are of two kinds."""
     d = settled.question
-    return {} if drafts_own(d) and not drafts_itself(d) and settings_of(settled).pools.draft_steps > 1 else None
+    return {} if drafts_own(d) and not drafts_itself(d) else None
 
 
 def tree_of_modules(settled: Settled) -> Values:
@@ -78,9 +78,10 @@ STOPS: tuple[Stop, ...] = (
         numbers="not {backend}",
     ),
     Stop(
-        "Inkling's drafts", "Inkling's draft model runs its own short convs ... Use --enable-multi-layer-eagle.",
-        "one module can not draft several steps", (Move("option:enable_multi_layer_eagle", "true"), Move("speculative", "off")),
-        "speculative/draft_utils.py _assert_draft_needs_no_conv_sidecar", since="0.5.17", when=one_module,
+        "Inkling's drafts", "a banded MTP head (mtp_local_layer_ids set) requires --enable-multi-layer-eagle",
+        "its modules, with windows and without, draft a step each",
+        (Move("option:enable_multi_layer_eagle", "true"), Move("speculative", "off")),
+        "models/inkling.py InklingForConditionalGenerationMTP.__init__", since=SINCE, when=one_module,
     ),
     Stop(
         "a chain of modules", "multi-layer EAGLE requires speculative_num_draft_tokens == speculative_num_steps + 1",

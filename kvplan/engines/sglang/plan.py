@@ -72,6 +72,7 @@ def plan(settled: Settled) -> Outcome:
     spread = adapters.Widths(shape.attn_tp if rules.lora_attention else shape.tp, shape.tp, shape.tp // shape.ep, shape.ep)
     buffers = adapters.slots(d, settled.model, spread, rules, row_bytes(s.formats.compute, 1))  # of all layers, on every stage
     buffers += exchange.balancing(d, model, shape.ep)
+    buffers += inkling.vocabularies(d, shape.attn_tp, row_bytes(s.formats.compute, 1))
 
     later = drafter_weights(drafter, tp=shape.tp, ep=shape.ep, role_tp=role_tp) if drafter else []
     found = answer(

@@ -154,9 +154,9 @@ def settle(d: Deployment) -> Settled:
     counted: tuple[Layer, ...] = ()
     if question.model.architecture == inkling.CLASS:
         model = inkling.with_states(model)
-        drafts = inkling.drafter(question, model) if inkling.drafts_itself(question) else drafts
-        charged = inkling.drafts_own(question) and release(version) >= release(inkling.CHARGED)
-        counted = inkling.modules(question, model) if charged else ()
+    if inkling.drafts_itself(question):
+        drafts = inkling.drafter(question, model)
+        counted = inkling.modules(question, model) if release(version) >= release(inkling.CHARGED) else ()
     window_share = options.number("swa_full_tokens_ratio")
     settings = SglangSettings(
         release=version,
