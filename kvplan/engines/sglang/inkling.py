@@ -96,8 +96,13 @@ def drafts_itself(d: Deployment) -> bool:
 
 
 def modules(d: Deployment, model: Lowered) -> tuple[Layer, ...]:
-    """All draft modules: layers of attention and a dense MLP, two norms and a projection of embedding and hidden state before each."""
-    dense = next(layer for layer in distinct(model.layers) if any(w.role == "mlp" for w in layer.weights))
+    """All draft modules: layers of attention and a dense MLP, two norms and a projection of embedding and hidden state before each.
+
+    Raises UnsupportedError for a model without a dense layer, whose MLP they have.
+    """
+    dense = next((layer for layer in distinct(model.layers) if any(w.role == "mlp" for w in layer.weights)), None)
+    if dense is None:
+        raise UnsupportedError("sglang: draft modules of an Inkling without dense layers are not modelled")
     full = next(x for x in distinct(model.layers) if any(c.form == "kv" and c.tensors[0].keep.kind == "all" for c in x.caches))
     hidden = d.model.hidden_size
     before = (*(WeightTensor("norm", (hidden,), "norm"),) * 2, WeightTensor("input_proj", (hidden, 2 * hidden), "other"))
