@@ -191,8 +191,9 @@ CHECKS: tuple[Stop, ...] = (
         (_WHOLE,), _HOOK, since="0.5.21", when=replayed, numbers="{feature}",
     ),
     Stop(
-        "a request's window", "encoder SWA replay requires", "a chunk makes a window again: {least} tokens at least",
-        (Move("max_num_batched_tokens", "larger chunks"), _WHOLE), _HOOK, since="0.5.21", when=replayed_chunk, numbers="{chunk} tokens",
+        "a request's window", "encoder SWA replay requires", "a chunk has to make a window again, whole",
+        (Move("max_num_batched_tokens", "larger chunks"), _WHOLE), _HOOK, since="0.5.21", when=replayed_chunk,
+        numbers="chunks of {chunk} tokens, of {least} at least",
     ),
     Stop(
         "features of DeepSeek-V4.1", "DeepSeek-V4.1 does not support {feature:w} yet; disable it to serve this model.",

@@ -33,6 +33,7 @@ OPTIONS: dict[str, str] = {
     "enable_cp_decode_attn_tp": "decoding splits attention over the ranks of a prompt",
     "shared_experts_tp_size": "ranks that split the shared experts",
     "enable_piecewise_cuda_graph": "prefill graphs, where a release captures them on request alone",
+    "enable_multi_layer_eagle": "each step of drafts has a module of its own",
     "enable_mixed_chunk": "prompts and decoding share steps",
     "enable_torch_compile": "torch.compile, for small batches",
     "enable_symm_mem": "NCCL's symmetric memory, of which 4 GiB are set aside when it starts",

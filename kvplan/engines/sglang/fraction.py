@@ -20,6 +20,8 @@ AITER_SHARE, AITER_CONTEXT = 0.85, 8192
 _LLAMA_2 = 4096  # tokens of its longest prefill graph (handle_gpu_memory_settings)
 _VIT_PARAMETERS = 12  # of a transformer layer: about 12 hidden size squared
 _NO_LAYERS = 24  # what is taken for a tower whose config counts its layers in another key than num_hidden_layers
+#: A class whose prefill graphs are of another backend, which nothing rules out and --disable-cuda-graph leaves on.
+WHOLE_GRAPHS = "InklingForConditionalGeneration"  # server_args.py _apply_inkling_prefill_cuda_graph_default; arg_groups/cuda_graph_hook.py
 _UNNAMED_TOWER = "LlavaLlamaForCausalLM"  # a class whose config names no tower
 #: Experts' all-to-all backends under which prefill graphs are captured nonetheless (0.5.17 and later).
 _CAPTURED_A2A = ("none", "deepep", "megamoe", "flashinfer")
@@ -31,6 +33,7 @@ _VIT: dict[str, tuple[tuple[int, int, int], ...]] = {
     "Qwen2_5_VLForConditionalGeneration": ((1 << 45, _NO_LAYERS, 1280),),
     "Glm4vForConditionalGeneration": ((1 << 45, _NO_LAYERS, 1536),),
     "Gemma3ForConditionalGeneration": ((1 << 45, 27, 1152),),
+    "InklingForConditionalGeneration": ((1 << 45, _NO_LAYERS, 1024),),  # which names n_layers and no width
     "InternVLChatModel": ((1_000_000_000, 24, 1024), (1 << 45, 45, 3200)),
     "KimiK25ForConditionalGeneration": ((1 << 45, 27, 1152),),
     "KimiVLForConditionalGeneration": ((1 << 45, 27, 1152),),
@@ -82,6 +85,8 @@ def sees(d: Deployment) -> bool:
 def graphs_prefill(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits, spec: Speculation | None) -> bool:
     """Whether prefill graphs are captured by default."""
     options, named = Options(d), d.model.architecture or ""
+    if named == WHOLE_GRAPHS:
+        return not options.flag("disable_prefill_cuda_graph") and options.text("disaggregation_mode") != "decode"
     a2a, role = options.text("moe_a2a_backend") or "none", options.text("disaggregation_mode")
     forced = options.flag("enforce_piecewise_cuda_graph") or options.flag("enable_breakable_cuda_graph")
     forced = forced or options.text("cuda_graph_backend_prefill") not in (None, "disabled")
@@ -150,6 +155,7 @@ def default_fraction(
         None if role == "decode" and not rules.role_vision else vit(d),
         not (rules.role_graphs and role == "prefill"),
         pieces_mib(d, rules, chunk, latent=traits.latent),
+        d.model.architecture == WHOLE_GRAPHS,
     )  # fmt: skip
     return memory.fraction(rules, shown)
 

@@ -18,7 +18,7 @@ _VIT_L = 24 * 1024**2  # layers x hidden size squared of ViT-L/14, the vision to
 
 class FractionInputs(NamedTuple):
     """What the fraction depends on. `gpu_mib`: nvidia-smi's memory.total; `vit`: layers x hidden size squared of a vision tower;
-    `attention_dp`: attention groups, 0 where nobody asks for any."""
+    `attention_dp`: attention groups, 0 where nobody asks for any; `whole_graphs`: those of prompts are not broken up."""
 
     gpu_mib: int | None
     tp: int
@@ -34,6 +34,7 @@ class FractionInputs(NamedTuple):
     vit: float | None
     decodes: bool = True
     pieces_mib: int = 0
+    whole_graphs: bool = False
 
 
 def chunk_size(rules: SglangRules, gpu_mib: int | None, role: str | None = None) -> int:
@@ -126,7 +127,7 @@ def _reserve(rules: SglangRules, s: FractionInputs, gpu: int) -> float:
     reserve += s.pieces_mib
     if s.prefill_sizes is not None:
         reserve += 1.5 * 1024 if s.mla else s.prefill_sizes * 8
-        reserve += 1024 if s.deepep else 0
+        reserve += 1024 if s.deepep and not s.whole_graphs else 0
     if gpu > 60 * 1024:
         reserve = max(reserve, 10 * 1024)
     return reserve + _draft_reserve(rules, s) + (2 * 1024 if rules.a2a_reserve and s.deepep and s.decode_graphs and s.decodes else 0)

@@ -17,7 +17,7 @@ from kvplan.engines.common.lines import weight_entries
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import weight_formats
-from kvplan.engines.sglang import minimax_m3
+from kvplan.engines.sglang import inkling, minimax_m3
 from kvplan.engines.sglang.deepseek_v4 import is_compressed
 from kvplan.engines.sglang.deepseek_v41 import as_loaded, is_shared
 from kvplan.engines.sglang.fraction import on_amd
@@ -39,7 +39,9 @@ def read_group(d: Deployment, model: Lowered, version: str) -> int:
     if not forms:
         return 0
     # a spec of one's own says no class
-    own: dict[str | None, str] = {CLASS: SINCE, None: SINCE, **dict.fromkeys(minimax_m3.CLASSES, minimax_m3.SINCE)}
+    own: dict[str | None, str] = {
+        CLASS: SINCE, None: SINCE, inkling.CLASS: inkling.SINCE, **dict.fromkeys(minimax_m3.CLASSES, minimax_m3.SINCE),
+    }  # fmt: skip
     since = own.get(d.model.architecture)
     if since is None:
         form, cache = next(iter(forms.items()))

@@ -14,7 +14,7 @@ from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import without_towers
 from kvplan.engines.common.stops import refuse, warned
 from kvplan.engines.common.tiers import tier_lines
-from kvplan.engines.sglang import adapters, exchange, ngram
+from kvplan.engines.sglang import adapters, exchange, inkling, ngram
 from kvplan.engines.sglang.answer import figures, rooms
 from kvplan.engines.sglang.budget import budget
 from kvplan.engines.sglang.deepseek_v4 import is_compressed
@@ -61,7 +61,8 @@ def plan(settled: Settled) -> Outcome:
     role_tp: dict[Role, int] = dict.fromkeys(("attention", "state", "embedding"), shape.attn_tp)
 
     def pools(rest: int) -> list[SglangPools]:
-        draft = Drafted(s.draft_layers, settled.drafts, s.by_drafter, shape.tp)
+        inkling.apart(d)
+        draft = Drafted(s.draft_layers, settled.drafts, s.by_drafter, shape.tp, s.counted)
         beside = [ngram.read_beside(d.model, model, layers, s.split.group, k.draft_tokens) for layers in stages]
         read = [
             read_stage(model, layers, s.split, rules, draft=draft, dtype=s.formats.k, beside=more)
@@ -74,6 +75,7 @@ def plan(settled: Settled) -> Outcome:
     spread = adapters.Widths(shape.attn_tp if rules.lora_attention else shape.tp, shape.tp, shape.tp // shape.ep, shape.ep)
     buffers = adapters.slots(d, settled.model, spread, rules, row_bytes(s.formats.compute, 1))  # of all layers, on every stage
     buffers += exchange.balancing(d, model, shape.ep)
+    buffers += inkling.vocabularies(d, shape.attn_tp, row_bytes(s.formats.compute, 1))
 
     later = drafter_weights(drafter, tp=shape.tp, ep=shape.ep, role_tp=role_tp) if drafter else []
     found = answer(

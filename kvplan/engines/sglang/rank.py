@@ -20,7 +20,8 @@ from kvplan.units import LARGEST, cdiv
 class SglangStage:
     """One stage: its layers and cells. `compressed`: DeepSeek-V4's layers, sized by rules of their own; `cross`: it has cross-attention.
 
-    drafted  bytes of a token in the drafter's pool, which has as many tokens
+    drafted       bytes of a token in the drafter's pool, which has as many tokens
+    drafted_slot  bytes of a state slot in the drafter's, likewise
     """
 
     layers: range
@@ -28,6 +29,7 @@ class SglangStage:
     compressed: deepseek_v4.V4Model | deepseek_v41.V41Model | None
     cross: bool
     drafted: int = 0
+    drafted_slot: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +69,15 @@ class SglangPools:
 class Drafted(NamedTuple):
     """What a drafter adds to a token: `layers` as large as the target's, or its own; `known`: whose they are; `own`: charged by those.
 
-    tp  ranks that its heads are charged as split over, where a release does not see that they share prompts
+    tp       ranks that its heads are charged as split over, where a release does not see that they share prompts
+    counted  layers that a token is charged for beside
     """
 
     layers: int
     known: tuple[Layer, ...]
     own: bool
     tp: int
+    counted: tuple[Layer, ...] = ()
 
 
 def read_stage(
@@ -102,26 +106,28 @@ def read_stage(
     at = 4 if split.replayed and any(x.state for x in held) else 0  # where a slot's ring is written next
     cells = with_workspace(add_up(held, windows=split.windows, at=at), held, rules, dtype)
     charged = with_draft(cells, draft.layers, split.dcp if rules.dcp_index else 1, by_float=rules.scaled_drafts)
-    drafted = charged.full_held - cells.full_held
+    drafted, slot = charged.full_held - cells.full_held, 0
     if draft.known:
-        drafted = _own_rows(draft, split, rules)
+        drafted, slot = _own_rows(draft, split, rules)
         if draft.own and rules.block_drafts != "shared":
             seen = split if rules.block_drafts == "own" else split._replace(attn_tp=draft.tp)
-            charged = cells._replace(full=cells.full + _own_rows(draft, seen, rules))
+            charged = cells._replace(full=cells.full + _own_rows(draft, seen, rules)[0])
+    if draft.counted:
+        charged = cells._replace(full=cells.full + sum(layer_bytes(layer, split, rules).kv_token for layer in draft.counted))
     if draft.own and rules.block_drafts == "shared":
         layers_of_both = cells.n_full + (len(draft.known) or draft.layers)
         charged = cells if split.windows or not cells.n_full else cells._replace(full=cdiv(cells.full * layers_of_both, cells.n_full))
     elif not rules.draft_in_cell or (split.windows and not rules.window_drafts):
         charged, drafted = cells, drafted if draft.known else 0
     cells = charged._replace(full_held=cells.full_held, ring=beside.request, spare_rings=beside.spare, beside=cells.beside + beside.slot)
-    return SglangStage(layers=layers, cells=cells, compressed=None, cross=any(x.cross for x in held), drafted=drafted)
+    return SglangStage(layers=layers, cells=cells, compressed=None, cross=any(x.cross for x in held), drafted=drafted, drafted_slot=slot)
 
 
-def _own_rows(draft: Drafted, split: Split, rules: SglangRules) -> int:
-    """Bytes of a token in the drafter's pool; index keys may be of all the context's ranks already."""
+def _own_rows(draft: Drafted, split: Split, rules: SglangRules) -> tuple[int, int]:
+    """Bytes of a token and of a request's states in the drafter's pool; index keys may be of all the context's ranks already."""
     wide = 1 if rules.dcp_index else split.dcp
     own = [layer_bytes(layer, split, rules) for layer in draft.known]
-    return sum(x.kv_token * split.dcp + x.index_token * wide for x in own)
+    return sum(x.kv_token * split.dcp + x.index_token * wide for x in own), sum(x.conv_state + x.state for x in own)
 
 
 def _alike(held: list[LayerBytes], kinds: list[LayerBytes]) -> list[LayerBytes]:
@@ -213,7 +219,7 @@ def _pools(stage: SglangStage, t: Tokens, states: States | None, running: int, k
         full_bytes=(t.total + page) * cells.full_held + spare,
         swa_bytes=0 if t.swa is None else (t.swa + page) * cells.swa_held,
         fixed_bytes=(running + cells.spare_rings) * cells.ring,
-        draft_bytes=(t.total + page) * stage.drafted,
+        draft_bytes=(t.total + page) * stage.drafted + (own.allocated if own else 0) * stage.drafted_slot,
     )
 
 

@@ -11,6 +11,7 @@ from kvplan.engines.sglang import backend_conditions as backend
 from kvplan.engines.sglang import conditions as when
 from kvplan.engines.sglang.config_conditions import later_config, no_class, shared_prompts, whole_jitter
 from kvplan.engines.sglang.deepseek_v41_conditions import CHECKS as SHARED_ROWS
+from kvplan.engines.sglang.inkling_refusals import STOPS as INKLING
 from kvplan.engines.sglang.one_pool import beside_one_pool
 from kvplan.engines.sglang.state_refusals import BUFFERS, RANKS, STRATEGY
 from kvplan.engines.sglang.words import WORDS
@@ -292,6 +293,7 @@ CHECKS: tuple[Stop, ...] = (
         tail=" This may lead to incorrect model outputs or CUDA errors.",
     ),
     *BUFFERS,
+    *INKLING,
     Stop(
         "expert parallelism",
         "moe_intermediate_size {width} must be divisible by moe_tp_size ({moe_tp}) which is tp_size ({tp}) divided by",

@@ -59,8 +59,8 @@ _SPLIT_0522 = _SPLIT_0521 | {"EmbeddingGemma2Model"}
 _SPLIT_0523 = _SPLIT_0522 | {"BeamForCausalLM", "GraniteSWAForCausalLM", "GraniteMoeSWAForCausalLM", "IQuestQ1ForCausalLM"}
 #: Model classes whose window does not count the token itself: get_attention_sliding_window_size returns sliding_window - 1 (models/*.py).
 EXCLUSIVE = _GEMMA4 | _SPLIT_0410 | {
-    "AfmoeForCausalLM", "Exaone4ForCausalLM", "Gemma2ForCausalLM", "GptOssForCausalLM", "MellumForCausalLM", "MuseGlimmerForCausalLM",
-    "MuseGlimmerForConditionalGeneration", "Olmo2ForCausalLM", "Olmo3ForCausalLM",
+    "AfmoeForCausalLM", "Exaone4ForCausalLM", "Gemma2ForCausalLM", "GptOssForCausalLM", "InklingForConditionalGeneration",
+    "MellumForCausalLM", "MuseGlimmerForCausalLM", "MuseGlimmerForConditionalGeneration", "Olmo2ForCausalLM", "Olmo3ForCausalLM",
 }  # fmt: skip
 #: Models whose maximum these releases multiply by the factor of their rope_scaling (hf_transformers_utils.py get_context_length).
 _STRETCHED = {"Gemma3ForConditionalGeneration": 8}
@@ -70,11 +70,11 @@ _EXTRA_0514 = frozenset({
     "MiniCPMV4_6ForConditionalGeneration", "NemotronHForCausalLM", "NemotronHPuzzleForCausalLM", "Qwen3NextForCausalLM",
     "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration",
 })  # fmt: skip
-_EXTRA_0516 = _EXTRA_0514 | KIMI_LINEAR
+_EXTRA_0516 = _EXTRA_0514 | KIMI_LINEAR | {"InklingForConditionalGeneration"}  # which asks for them by itself
 _EXTRA_0517 = _EXTRA_0516 | {"KimiK3ForConditionalGeneration"}
 _EXTRA_0519 = _EXTRA_0517 | {"BailingMoeV3ForCausalLM", "Qwen3_5ForCausalLM", "Qwen3_5MoeForCausalLM"}
 _EXTRA_0520 = _EXTRA_0519 | {"Glm5NextForConditionalGeneration", "NemotronH_Omni_Reasoning_V3", "Qwen4ExpForConditionalGeneration"}
-_EXTRA_0521 = _EXTRA_0520 | {"BailingMoeV3VLForConditionalGeneration", "InklingForConditionalGeneration"}
+_EXTRA_0521 = _EXTRA_0520 | {"BailingMoeV3VLForConditionalGeneration"}
 _EXTRA_0523 = _EXTRA_0521 | {"MiniCPMV4_7ForConditionalGeneration"}
 #: ... and those that may not have them up to 0.5.13 (server_args.py _handle_mamba_radix_cache).
 UNBUFFERED = frozenset({

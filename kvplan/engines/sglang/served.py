@@ -10,7 +10,7 @@ from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import checkpoint_format, served_in
-from kvplan.engines.sglang import deepseek_v41, exchange
+from kvplan.engines.sglang import deepseek_v41, exchange, inkling
 from kvplan.engines.sglang.as_read import as_read
 from kvplan.engines.sglang.backends import named_backends
 from kvplan.engines.sglang.classes import TEXT_FIRST, TOWERLESS
@@ -35,6 +35,7 @@ def as_served(d: Deployment, version: str, rules: SglangRules) -> tuple[Deployme
     d, alone = _one_role(d)
     if release(version) >= RENAMED and "tokenspeed_mla" in [Options(d).text(f"{phase}attention_backend") for phase in ("", "decode_")]:
         d, alone = replace(d, kv_dtype="fp8_e4m3"), (*alone, "tokenspeed_mla is another name of cutedsl_mla here, with fp8_e4m3 rows")
+    d, own_defaults = inkling.as_served(d, version)
     d, picked = with_steps(d, rules)
     d, chained = in_pages(d, rules)
     picked = (*picked, *chained)
@@ -49,7 +50,7 @@ def as_served(d: Deployment, version: str, rules: SglangRules) -> tuple[Deployme
         d, picked = replace(d, dtype="bf16"), (*picked, "sglang serves gpt-oss in MXFP4 in bf16, whatever dtype is asked")
     own = canonical(d.model.dtype, "dtype")  # configs/model_config.py _get_and_verify_dtype
     d, served = served_in(d, own if own != "f32" else "bf16" if (d.model.architecture or "").startswith("Gemma") else "f16", FACTS.title)
-    return d, (*early, *alone, *picked, *served)
+    return d, (*early, *alone, *own_defaults, *picked, *served)
 
 
 def _one_role(d: Deployment) -> tuple[Deployment, tuple[str, ...]]:

@@ -14,7 +14,7 @@ from kvplan.engines.common.options import Options, Speculation, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Resolved, Settled
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, wrong_number
-from kvplan.engines.sglang import adapters, backends, deepseek_v41, exchange, memory, minimax_m3, ngram, overrides, pages
+from kvplan.engines.sglang import adapters, backends, deepseek_v41, exchange, inkling, memory, minimax_m3, ngram, overrides, pages
 from kvplan.engines.sglang.cells import Split
 from kvplan.engines.sglang.choices import CHOICES
 from kvplan.engines.sglang.classes import EMBEDS, NO_LENGTH, NUMBERED_ENCODERS, UNREAD_LENGTH, WHOLE_PROMPTS
@@ -29,12 +29,12 @@ from kvplan.engines.sglang.traits import Traits, keeps_index, keeps_prefixes, re
 from kvplan.engines.sglang.ways import no_modules
 from kvplan.errors import SpecError
 from kvplan.spec import lower
-from kvplan.tensors import CacheFormats
+from kvplan.tensors import CacheFormats, Layer
 from kvplan.units import MIB, cdiv
 
 #: Flags whose refusals are known, and not what they hold; two public starts ran out with HiSparse (tests/threads, dg-glm52).
 MORE = ("enable_two_batch_overlap", "enable_dp_lm_head", "enable_hisparse")
-EITHER = ("enable_deterministic_inference", "enable_torch_compile", "encoder_only")
+EITHER = ("enable_deterministic_inference", "enable_torch_compile", "encoder_only", inkling.LAYERED)
 #: --linear-replayssm-cache-len; tokens of rows in host memory to each on the device (mem_cache/sparsity/factory.py host_to_device_ratio).
 REPLAYED, HOST_ROWS = 16, 2
 MODES = ("null", "prefill", "decode")
@@ -65,6 +65,7 @@ class SglangSettings(NamedTuple):
     graph_bs      the largest batch that decode graphs are captured for; graph_sizes: how many
     asked_page    tokens of a page before a backend changes them; states_page: as states are looked at
     picked_steps  nobody said how many steps a drafter makes
+    counted       draft modules that a token is charged for, where they are not those that are loaded
     """
 
     release: str
@@ -83,6 +84,7 @@ class SglangSettings(NamedTuple):
     asked_page: int
     states_page: int
     picked_steps: bool
+    counted: tuple[Layer, ...] = ()
 
     @property
     def widened(self) -> int:
@@ -154,6 +156,7 @@ def settle(d: Deployment) -> Settled:
     drafts = drafter(question, model, stored, own=OWN_DRAFTS, most=steps)
     model = remade(replace(model, draft=drafts.layers if drafts else model.draft), lambda _, cache: as_kept(cache, split))
     drafts = drafts and drafts._replace(layers=model.draft)
+    model, drafts, counted = inkling.remade(question, model, drafts, version)
     window_share = options.number("swa_full_tokens_ratio")
     settings = SglangSettings(
         release=version,
@@ -170,6 +173,7 @@ def settle(d: Deployment) -> Settled:
         graph_bs=graph_bs,
         asked_page=asked.block_size or 1,
         states_page=seen,
+        counted=without_weights(counted),
         picked_steps=bool(spec and spec.method != "ngram" and not told_steps(asked)),
         graph_sizes=0 if exchange.without_graphs(d) else len(set(listed)) or memory.decode_graph_sizes(graph_bs),
     )
@@ -375,7 +379,7 @@ def _notes(d: Deployment, rules: SglangRules, traits: Traits, options: Options, 
             notes.append(f"this release of sglang keeps the window layers of {d.model.architecture} like full ones")
     if d.model.cache_window:  # configs/model_config.py is_hybrid_swa_model, 0.5.23
         notes.append(f"sglang keeps every token here: window {d.model.cache_window} of the config has a pool only in classes that it names")
-    notes += [f"not computed: --{key.replace('_', '-')} changes memory" for key in EITHER if options.flag(key)]
+    notes += [f"not computed: --{k.replace('_', '-')} changes memory" for k in EITHER if options.flag(k) and not inkling.reads(d, k)]
     if options.text("disaggregation_mode", MODES) in MODES[1:]:
         notes.append("not computed: what a server that only prefills, or only decodes, holds otherwise")
     if traits.cross:

@@ -143,7 +143,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.5.16", "0.5.19"): "enable-gdn-replayssm-spec!",
     ("0.5.16", ""): """
         smg-http-sidecar-port default-chat-template-kwargs dllm-fdfo? elastic-ep-join-mode elastic-ep-join-rank-offset
-        elastic-ep-scale-timeout enable-scattered-sconv! enable-waterfill! flexkv-config-file fuseep-mode grpc-port
+        elastic-ep-scale-timeout enable-waterfill! flexkv-config-file fuseep-mode grpc-port
         optimistic-prefill-attempts retraction-policy sidecar sidecar-args* smg-grpc-mode!
         speculative-dspark-align-verify-tokens-to-graph-tier! speculative-dspark-confidence-sts-path speculative-dspark-sps-table-path
     """,
@@ -198,16 +198,18 @@ EITHER: dict[tuple[str, str], str] = {
     """,
     ("0.5.4", "0.5.19"): "piecewise-cuda-graph-tokens*",
     ("0.5.4", ""): """
-        kt-cpuinfer kt-num-gpu-experts modelopt-quant pp-max-micro-batch-size quantize-and-serve! speculative-draft-model-quantization
+        kt-cpuinfer kt-num-gpu-experts modelopt-quant pp-max-micro-batch-size quantize-and-serve!
     """,
     ("0.5.5", ""): "enable-attn-tp-input-scattered! kt-method kt-weight-path enable-draft-weights-cpu-backup!",
     ("0.5.6", "0.5.6"): "dllm-block-size#",
     ("0.5.7", "0.5.19"): "enable-nsa-prefill-context-parallel!",
-    ("0.5.7", ""): "dllm-algorithm enable-multi-layer-eagle! enable-return-routed-experts!",
-    ("0.5.9", ""): "enable-lora-overlap-loading! hierarchical-sparse-attention-extra-config",
+    ("0.5.7", ""): "dllm-algorithm enable-return-routed-experts! speculative-draft-model-quantization",
+    ("0.5.8", "0.5.9"): "hierarchical-sparse-attention-extra-config",
+    ("0.5.8", ""): "enable-lora-overlap-loading!",
+    ("0.5.10", "0.5.11"): "hisparse-config",
     ("0.5.10", "0.5.19"): "enable-prefill-context-parallel!",
-    ("0.5.11", ""): "hisparse-config speculative-adaptive! speculative-dflash-block-size# enforce-shared-experts-fusion!",
-    ("0.5.12", ""): "enable-return-indexer-topk!",
+    ("0.5.11", ""): "speculative-adaptive! speculative-dflash-block-size# enforce-shared-experts-fusion!",
+    ("0.5.12", ""): "hisparse-config=hierarchical-sparse-attention-extra-config enable-return-indexer-topk!",
     ("0.5.13", "0.5.19"): "enable-dsa-prefill-context-parallel!",
     ("0.5.13", ""): "radix-cache-backend",
     ("0.5.14", ""): """
@@ -244,7 +246,7 @@ LESS: dict[tuple[str, str], str] = {
     ("0.5.2", ""): "offload-group-size# offload-num-in-group# offload-prefetch-step# offload-mode",
     ("0.5.11", "0.5.19"): "speculative-dflash-draft-window-size#",
     ("0.5.12", ""): "prefill-only-disable-kv-cache! speculative-draft-window-size#",
-    ("0.5.16", ""): "enable-dsa-cache-layer-split!",
+    ("0.5.16", ""): "enable-dsa-cache-layer-split! enable-scattered-sconv!",
     ("0.5.20", ""): "ple-offload-embedding?",
 }
 

@@ -144,7 +144,7 @@ CHECKS: tuple[Stop, ...] = (
     ),
     Stop(
         "rows of another stage", "PP splits inside a v4.1 kv-sharing group are not supported.",
-        "layers read rows that layer {layer} makes, in another stage", (Move("pp", "1, with a larger tp"),), _HERE, since="0.30",
+        "layers read rows that a layer of another stage makes", (Move("pp", "1, with a larger tp"),), _HERE, since="0.30",
         when=cut_groups, loading=True, numbers="the rows of layer {layer}",
     ),
     Stop(
