@@ -73,7 +73,7 @@ STOPS: tuple[Stop, ...] = (
         (Move("option:mamba_radix_cache_strategy", "extra_buffer"),), _CLASS, since=SINCE, when=no_buffers,
     ),
     Stop(
-        "attention backend", "assert server_args.attention_backend in ('fa4', 'triton')", "{backend} has no relative positions",
+        "attention backend", "assert server_args.attention_backend in ('fa4', 'triton')", "another backend has no relative positions",
         (Move("option:attention_backend", "fa4 or triton"),), "models/inkling_common/attn.py", since=SINCE, when=other_backend,
         numbers="not {backend}",
     ),

@@ -101,13 +101,13 @@ CHECKS: tuple[Stop, ...] = (
         since="0.18", when=odd_block, loading=True,
     ),
     Stop(
-        "block size", "No common block size for {size}.", "the kernels of this model's caches take pages of {least} tokens",
-        (Move("block_size", "a multiple of {least}"),), "v1/worker/utils.py select_common_block_size", since="0.18",
-        when=uncommon_block, loading=True,
+        "block size", "No common block size for {size}.", "the kernels of this model's caches take other pages",
+        (Move("block_size", "none: it chooses one"),), "v1/worker/utils.py select_common_block_size", since="0.18",
+        when=uncommon_block, loading=True, numbers="pages in multiples of {least} tokens",
     ),
     Stop(
-        "block size", "No common block size for {size}.", "the kernels of this model's caches take pages of {least} tokens",
-        (Move("block_size", "a multiple of {least}"),), "v1/worker/gpu_model_runner.py select_common_block_size", since="0.11.1",
-        before="0.18", when=small_block, loading=True,
+        "block size", "No common block size for {size}.", "the kernels of this model's caches take other pages",
+        (Move("block_size", "none: it chooses one"),), "v1/worker/gpu_model_runner.py select_common_block_size", since="0.11.1",
+        before="0.18", when=small_block, loading=True, numbers="pages in multiples of {least} tokens",
     ),
 )  # fmt: skip

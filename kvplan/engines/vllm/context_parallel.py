@@ -88,7 +88,7 @@ _PCP = "prefill context parallel"
 
 CHECKS: tuple[Stop, ...] = (
     Stop(
-        "decode context parallel", "to return the softmax", "the kernels of {backend} do not return what the ranks' parts weigh",
+        "decode context parallel", "to return the softmax", "the backend's kernels do not return what the ranks' parts weigh",
         (_ONE, Move("option:attention_backend", "another"), Move("engine_version", "0.29 or later")), _CP, since="0.11", before="0.29",
         when=apart, loading=True, numbers="{backend}",
     ),

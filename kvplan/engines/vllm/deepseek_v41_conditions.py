@@ -158,7 +158,7 @@ CHECKS: tuple[Stop, ...] = (
     ),
     Stop(
         "tables of n-grams and ranks", "Engram sharding leaves ranks without hash heads:",
-        "its {tables} tables of n-grams are dealt out whole",
+        "its tables of n-grams are dealt out whole",
         (Move("tp", "8, or another size that leaves no rank without one"),), "models/deepseek_v41/common/engram.py ParallelEngramEmbedding",
         since="0.30", when=heads_of_tables, loading=True, numbers="{tables} tables over {tp} ranks",
     ),

@@ -163,10 +163,6 @@ KNOWN: tuple[Stop, ...] = (
         "platforms/cuda.py get_attn_backend_cls", since="0.12",
     ),
     Stop(
-        "block size", "No common block size for {size}", "no block of {size} tokens suits all of the model's attention kernels",
-        (Move("block_size", "none: it chooses one"),), "v1/worker/utils.py select_common_block_size", since="0.12",
-    ),
-    Stop(
         "drafts and steps", "max_num_scheduled_tokens is set to {tokens} based on the speculative decoding settings",
         "the slots that drafts take leave a step no token", (Move("max_num_batched_tokens", "higher"), Move("speculative", "fewer tokens")),
         "config/vllm.py _set_max_num_scheduled_tokens", since="0.28",
