@@ -28,6 +28,11 @@ def capability(d: Deployment) -> int | None:
     return d.device.capability if d.device else None
 
 
+def may_be_nvidia(d: Deployment) -> bool:
+    """Whether the GPU is NVIDIA's, or not known."""
+    return d.device is None or d.device.vendor == "nvidia"
+
+
 def version_of(number: int) -> str:
     """89 -> 8.9"""
     return f"{number // 10}.{number % 10}"

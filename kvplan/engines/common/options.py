@@ -8,6 +8,9 @@ from typing import NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.errors import SpecError
 
+#: Drafts of a block of DeepSeek's checkpoints (dspark_block_size).
+DSPARK_BLOCK = 5
+
 
 class Options:
     """The engine options of a question, read with their types. Raises SpecError where a value is not what the option takes."""

@@ -22,7 +22,7 @@ from kvplan.engines.common.arguments import (
 )
 from kvplan.engines.common.kinds import counts, structure
 from kvplan.engines.common.libraries import LOUD
-from kvplan.engines.common.options import read_lora, read_speculative
+from kvplan.engines.common.options import DSPARK_BLOCK, read_lora, read_speculative
 from kvplan.engines.common.stored import PACKED_ONLY
 from kvplan.engines.common.words import Finding, Given, refuse, warn
 from kvplan.engines.sglang.adapter_words import slots_of
@@ -37,7 +37,6 @@ RELEASES = (
 
 _DISPATCHED_V2 = "option:deepep_v2_num_max_dispatch_tokens_per_rank"
 BLOCK = 16  # speculative_hook.py _handle_dflash (0.5.11 on)
-DSPARK_BLOCK = 5  # of DeepSeek's checkpoints (deepseek_v41_conditions.py)
 LONGER = "option:allow_overwrite_longer_context_len"
 #: Formats of a cache that it calls otherwise.
 KV_FORMATS = {"fp8": "fp8_e4m3", "nvfp4": "fp4_mx_block16 fp4_e2m1"}

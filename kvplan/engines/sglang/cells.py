@@ -137,9 +137,8 @@ def layer_bytes(layer: Layer, split: Split, rules: SglangRules) -> LayerBytes:
         elif t.name == "latent":
             plain = t.dtype == "fp8_ds_mla" and rules.dsa_charge != "stored"
             charged += t.elems_per_state if plain else t.bytes_per_state
-            raw = t.dtype == "nvfp4" and (
-                split.states or not rules.fp4_pools
-            )  # a hybrid's latent pool is no fp4 one (memory_pool.py HybridLinearKVPool)
+            # a hybrid's latent pool is no fp4 one (memory_pool.py HybridLinearKVPool)
+            raw = t.dtype == "nvfp4" and (split.states or not rules.fp4_pools)
             k, latent = k + (t.elems_per_state if raw else t.bytes_per_state), True
         elif t.name in ("k", "v"):
             stored, asked = _head_bytes(t, split, rules)

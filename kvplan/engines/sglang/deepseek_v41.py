@@ -125,8 +125,9 @@ def size(rest: int, m: V41Model, k: SglangPoolSettings, rules: SglangRules, rati
     ends of prefixes. Where each request has a window of its own the pool of windows is a draft's, before 0.5.23. Raises Refusal."""
     apart, paged = k.replays, not k.replays or bool(k.draft_tokens and not rules.v41_padding)
     share = (m.layers + 1) / m.layers if k.draft_tokens and not apart else 1.0  # one stage of a draft is charged, whatever it has
-    cap = _cap(m, k, rules) if ratio is None and paged else None if paged else 0
-    swa_ratio = 0 if not paged else DEFAULT_RATIO if ratio is None else ratio
+    cap, swa_ratio = (None, ratio) if ratio is not None else (_cap(m, k, rules), DEFAULT_RATIO)
+    if not paged:
+        cap, swa_ratio = 0, 0
     per_window = (_charged(m.records.window, m, k.page) if not apart else row_bytes(PACKED, m.dim) if paged else 0) * m.layers
     rows = sum((_row(m, r, k, rules) + _key(m)) / r * n for r, n in m.sources)
     per_full, per_swa = ((swa_ratio * per_window if cap is None else 0) + rows) * share, per_window * share

@@ -7,15 +7,14 @@ mem_cache/deepseek_v4_memory_pool.py select_dsv4_kv_layout, resolve_compressed_k
 from __future__ import annotations
 
 from kvplan.engines.common import conditions as on
-from kvplan.engines.common.options import Options, read_lora
+from kvplan.engines.common.options import DSPARK_BLOCK, Options, read_lora
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.stops import Move, Stop, Values
 from kvplan.engines.sglang.deepseek_v4 import is_compressed
-from kvplan.engines.sglang.deepseek_v41 import EIGHT, FOUR, backend
+from kvplan.engines.sglang.deepseek_v41 import EIGHT, FOUR, SERVED_AS, backend
 from kvplan.engines.sglang.settle import SglangSettings, settings_of
 
-BLOCK = 5  # dspark_block_size of the releases of DeepSeek
 _REPLAY, _LATE = "enable_encoder_swa_bounded_replay", "enable_decoder_swa_bounded_replay"
 
 
@@ -62,7 +61,7 @@ def feature(settled: Settled) -> Values:
 
 def of_another(settled: Settled) -> Values:
     """DeepSeek-V4, whose class is the same; other classes do not look at it."""
-    asked = _asked(settled, _REPLAY) and settled.question.model.architecture == "DeepseekV4ForCausalLM"
+    asked = _asked(settled, _REPLAY) and settled.question.model.architecture == SERVED_AS
     return {} if asked and _of_it(settled) is None else None
 
 
@@ -127,9 +126,8 @@ def trtllm_beside(settled: Settled) -> Values:
 
 def newer_rows(settled: Settled) -> Values:
     """V4.1's own layouts of rows on another GPU."""
-    s = _of_it(settled)
-    own = s is not None and s.split.records is not None and s.split.records.window == EIGHT
-    return {} if own and not _blackwell(settled) else None
+    rows = settings_of(settled).split.records
+    return {} if rows and rows.window == EIGHT and not _blackwell(settled) else None
 
 
 def later_layout(settled: Settled) -> Values:
@@ -138,9 +136,8 @@ def later_layout(settled: Settled) -> Values:
 
 def paired_rows(settled: Settled) -> Values:
     """Rows in four bits beside windows in V4's layout."""
-    s, asked = _of_it(settled), Options(settled.question).text("dsv4_compressed_kv_layout")
-    own = s is not None and s.split.records is not None and s.split.records.window not in (EIGHT, FOUR)
-    return {} if own and asked == "fp4" else None
+    rows, asked = settings_of(settled).split.records, Options(settled.question).text("dsv4_compressed_kv_layout")
+    return {} if rows and rows.window not in (EIGHT, FOUR) and asked == "fp4" else None
 
 
 def another_block(settled: Settled) -> Values:
@@ -148,7 +145,7 @@ def another_block(settled: Settled) -> Values:
     s, d = settings_of(settled), settled.question
     own = s.speculation is not None and s.speculation.method == "dspark" and d.drafter is None and is_compressed(settled.model.layers)
     told = Options(d).count("speculative_num_draft_tokens")
-    return {"told": told, "tokens": BLOCK + 1} if own and told not in (None, BLOCK + 1) else None
+    return {"told": told, "tokens": DSPARK_BLOCK + 1} if own and told not in (None, DSPARK_BLOCK + 1) else None
 
 
 def trtllm_rows(settled: Settled) -> Values:

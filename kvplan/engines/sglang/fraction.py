@@ -12,6 +12,7 @@ from kvplan.engines.common.releases import in_force
 from kvplan.engines.sglang import memory
 from kvplan.engines.sglang.backends import named_backends
 from kvplan.engines.sglang.classes import PIECES
+from kvplan.engines.sglang.inkling import CLASS as INKLING
 from kvplan.engines.sglang.layout import SglangLayout
 from kvplan.engines.sglang.rules import SglangRules
 from kvplan.engines.sglang.traits import Traits
@@ -21,7 +22,7 @@ _LLAMA_2 = 4096  # tokens of its longest prefill graph (handle_gpu_memory_settin
 _VIT_PARAMETERS = 12  # of a transformer layer: about 12 hidden size squared
 _NO_LAYERS = 24  # what is taken for a tower whose config counts its layers in another key than num_hidden_layers
 #: A class whose prefill graphs are of another backend, which nothing rules out and --disable-cuda-graph leaves on.
-WHOLE_GRAPHS = "InklingForConditionalGeneration"  # server_args.py _apply_inkling_prefill_cuda_graph_default; arg_groups/cuda_graph_hook.py
+WHOLE_GRAPHS = INKLING  # server_args.py _apply_inkling_prefill_cuda_graph_default; arg_groups/cuda_graph_hook.py
 _UNNAMED_TOWER = "LlavaLlamaForCausalLM"  # a class whose config names no tower
 #: Experts' all-to-all backends under which prefill graphs are captured nonetheless (0.5.17 and later).
 _CAPTURED_A2A = ("none", "deepep", "megamoe", "flashinfer")

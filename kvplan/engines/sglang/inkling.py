@@ -7,6 +7,7 @@ arg_groups/model_overrides/inkling.py (before 0.5.19 arg_groups/overrides.py _in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kvplan.deployment import Deployment
@@ -66,7 +67,8 @@ def remade(d: Deployment, model: Lowered, drafts: Drafter | None, version: str) 
     model = with_states(model)
     if not drafts_itself(d):
         return model, drafts, ()
-    return model, drafter(d, model), modules(d, model) if release(version) >= release(CHARGED) else ()
+    made = modules(d, model)
+    return model, drafter(d, made), made if release(version) >= release(CHARGED) else ()
 
 
 def with_states(model: Lowered) -> Lowered:
@@ -127,10 +129,10 @@ def modules(d: Deployment, model: Lowered) -> tuple[Layer, ...]:
     return tuple(local if i in LOCAL else full for i in range(MODULES))
 
 
-def drafter(d: Deployment, model: Lowered) -> Drafter:
-    """The modules that are loaded, each with a pool of its own of as many tokens as the target's, a window or none, and with its states."""
+def drafter(d: Deployment, made: Sequence[Layer]) -> Drafter:
+    """Those of the modules that are loaded, each with its states and a pool of its own of as many tokens as the target's, or windows."""
     spec = read_speculative(d.speculative)
-    loaded = modules(d, model)[: spec.tokens if spec else 0]
+    loaded = tuple(made[: spec.tokens if spec else 0])
     weights = tuple(w for layer in loaded for w in layer.weights)
     return Drafter(f"{d.model.id}, its own draft modules", loaded, weights, own_draft_formats(d), d.model.source)
 

@@ -89,6 +89,8 @@ def in_host(d: Deployment) -> bool:
 def without_table(d: Deployment, model: Lowered) -> Lowered:
     """The model as it is loaded to the device."""
     away, shared = in_host(d), is_shared(model.layers)
+    if not (away or shared):
+        return model
 
     def change(layer: Layer) -> Layer:
         weights = tuple(as_loaded(w) if shared else w for w in layer.weights if not (away and is_table(w)))
@@ -99,7 +101,9 @@ def without_table(d: Deployment, model: Lowered) -> Lowered:
 
 def host_lines(d: Deployment, model: Lowered) -> tuple[Entry, ...]:
     """The tables, a part of their rows on each rank, or one copy for all."""
-    tables = [(w, 1) for layer in model.layers for w in layer.weights if in_host(d) and is_table(w)]
+    if not in_host(d):
+        return ()
+    tables = [(w, 1) for layer in model.layers for w in layer.weights if is_table(w)]
     told = "--ple-offload-embedding" if d.model.architecture == CLASS else "SGLANG_ENABLE_DSV41_ENGRAM_HOST_TABLE"
     n_bytes = sum(entry.bytes for entry in weight_entries(tables, weight_formats(d), tp=1, ep=1))
     return (exact("n-gram table", n_bytes, f"pinned, read from there; {told}", "weights"),) if n_bytes else ()

@@ -33,6 +33,11 @@ def block_size(settled: Settled) -> Values:
     return {"size": asked, "choices": ", ".join(map(str, choices))} if asked and choices and asked not in choices else None
 
 
+def _on_nvidia(settled: Settled) -> bool:
+    """Whether it runs on NVIDIA's GPUs, for all that is known."""
+    return when.on_gpu(settled) and on.may_be_nvidia(settled.question)
+
+
 def backend_block(settled: Settled) -> Values:
     """The backend that was named takes no multiple of its own sizes in the block size that was asked for (supports_block_size)."""
     s, block = settings_of(settled), settled.question.block_size
@@ -48,13 +53,12 @@ def odd_block(settled: Settled) -> Values:
 
     Kernels of sparse latents take 64 alone, and FlashInfer's on 10.x also 32 (v1/attention/backends/mla/*sparse*.py).
     """
-    s, asked, device = settings_of(settled), settled.question.block_size, settled.question.device
+    s, asked = settings_of(settled), settled.question.block_size
     least = (32 if (on.capability(settled.question) or 0) // 10 == 10 else 64) if when.indexed(settled) else DEFAULT_BLOCK
-    if not asked or asked % least == 0 or s.backend in BACKENDS or not when.on_gpu(settled) or (device and device.vendor != "nvidia"):
+    if not asked or asked % least == 0 or s.backend in BACKENDS or not _on_nvidia(settled):
         return None
-    attends = any(cache.form in ATTENTION - {"compressed"} for layer in s.served.layers for cache in layer.caches)
     flexible = not on.latent(settled) and when.asked_release(settled) < release("0.22") and s.formats.k in ("f16", "bf16", "f32")
-    return {"size": asked} if attends and not flexible else None
+    return {"size": asked} if s.forms & (ATTENTION - {"compressed"}) and not flexible else None
 
 
 def small_block(settled: Settled) -> Values:
@@ -62,21 +66,18 @@ def small_block(settled: Settled) -> Values:
 
     What runs f32 is not said before 0.17.
     """
-    s, asked, device = settings_of(settled), settled.question.block_size, settled.question.device
-    caches = {cache.form for layer in s.served.layers for cache in layer.caches}
+    s, asked = settings_of(settled), settled.question.block_size
     flexible = s.backend == "FLEX_ATTENTION" or (s.formats.compute == "f32" and not s.since("0.17"))
-    if not asked or asked % DEFAULT_BLOCK == 0 or flexible or not when.on_gpu(settled) or (device and device.vendor != "nvidia"):
+    if not asked or asked % DEFAULT_BLOCK == 0 or flexible or not _on_nvidia(settled):
         return None
-    return {"size": asked, "least": DEFAULT_BLOCK} if "kv" in caches and not caches & KEPT_STATES else None
+    return {"size": asked, "least": DEFAULT_BLOCK} if "kv" in s.forms and not s.forms & KEPT_STATES else None
 
 
 def uncommon_block(settled: Settled) -> Values:
     """A block that the kernels of a group do not share: an indexer's keys lie in pages of 64, DeepSeek-V4's rows of 256."""
-    asked, device = settled.question.block_size, settled.question.device
-    s = settings_of(settled)
-    forms = {cache.form for layer in s.served.layers for cache in layer.caches}
-    least = uncommon_below(s) if "compressed" in forms else 64 if "latent+index" in forms else 1
-    if not asked or asked % least == 0 or not when.on_gpu(settled) or (device and device.vendor != "nvidia"):
+    s, asked = settings_of(settled), settled.question.block_size
+    least = uncommon_below(s) if "compressed" in s.forms else 64 if "latent+index" in s.forms else 1
+    if not asked or asked % least == 0 or not _on_nvidia(settled):
         return None
     return {"size": asked, "least": least}
 

@@ -280,9 +280,7 @@ def backend(settled: Settled) -> Values:
 
 
 def indexed(settled: Settled) -> bool:
-    return any(
-        cache.form in ("latent+index", "latent+pooled-index") for layer in settings_of(settled).served.layers for cache in layer.caches
-    )
+    return not settings_of(settled).forms.isdisjoint(("latent+index", "latent+pooled-index"))
 
 
 def no_experts(settled: Settled) -> Values:

@@ -65,7 +65,7 @@ def apart(settled: Settled) -> Values:
     s, at = settings_of(settled), (on.capability(settled.question) or 0) // 10
     if s.dcp == 1 or s.platform != "cuda" or at not in (9, 10):
         return None
-    sparse = any(cache.form == "latent+index" for layer in s.served.layers for cache in layer.caches)
+    sparse = "latent+index" in s.forms
     flashinfer = at == 10 and s.since("0.18") and (s.formats.k in COMPUTE or s.plain_latents)
     own = ("FLASHINFER_MLA_SPARSE" if flashinfer else "FLASHMLA_SPARSE") if sparse else s.latent_backend if on.latent(settled) else ""
     name = s.backend or own
@@ -76,8 +76,7 @@ def apart(settled: Settled) -> Values:
 def sparse_16_bits(settled: Settled) -> Values:
     """Sparse latents in 16 bits on Hopper, whose kernel that does weigh its parts reads packed rows alone."""
     s, at = settings_of(settled), (on.capability(settled.question) or 0) // 10
-    sparse = any(cache.form == "latent+index" for layer in s.served.layers for cache in layer.caches)
-    return {} if sparse and s.dcp > 1 and at == 9 and s.formats.k in COMPUTE else None
+    return {} if "latent+index" in s.forms and s.dcp > 1 and at == 9 and s.formats.k in COMPUTE else None
 
 
 _WHY_DCP = "ranks that share a sequence's tokens are parts of tp: {tp} ranks and groups of {dcp}"

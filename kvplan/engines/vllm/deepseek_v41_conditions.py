@@ -8,6 +8,7 @@ from __future__ import annotations
 from kvplan.engines.common import conditions as on
 from kvplan.engines.common.drafters import runs_own
 from kvplan.engines.common.grouped_keys import is_table
+from kvplan.engines.common.options import DSPARK_BLOCK
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.stops import Move, Stop, Values
 from kvplan.engines.vllm.deepseek_v41 import MEGA, PLAIN
@@ -15,8 +16,6 @@ from kvplan.engines.vllm.layers import stages
 from kvplan.engines.vllm.settings import VllmSettings, settings_of
 from kvplan.units import cdiv
 
-#: dspark_block_size of the release.
-BLOCK = 5
 _OTHERS = ("FLASHINFER_MLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM120")
 
 
@@ -96,7 +95,7 @@ def whole_blocks(settled: Settled) -> Values:
     """0.30 drafts whole blocks where it drafts more than one."""
     s = _of_it(settled)
     tokens = s.draft_tokens if s and s.method == "dspark" else 0
-    return {"tokens": tokens, "block": BLOCK} if tokens > BLOCK and tokens % BLOCK else None
+    return {"tokens": tokens, "block": DSPARK_BLOCK} if tokens > DSPARK_BLOCK and tokens % DSPARK_BLOCK else None
 
 
 def heads_of_tables(settled: Settled) -> Values:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import WEIGHT_FORMATS
-from kvplan.engines.common.conditions import capability
+from kvplan.engines.common.conditions import capability, may_be_nvidia
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.widths import layer_width, split
 from kvplan.engines.vllm.before_v1 import awq_bytes, gptq_bytes
@@ -110,7 +110,7 @@ def profile(d: Deployment, model: Lowered, stage: range, s: VllmSettings, format
 
 
 def _sampled(d: Deployment, s: VllmSettings) -> float | None:
-    if s.rules.v1 and Options(d).flag("use_flashinfer_sampler") and (d.device is None or d.device.vendor == "nvidia"):
+    if s.rules.v1 and Options(d).flag("use_flashinfer_sampler") and may_be_nvidia(d):
         return unsorted_logit(s.release)
     return profiled_logit(s.release, second=s.second_runner)
 

@@ -105,7 +105,7 @@ TAKERS: tuple[Taker, ...] = (
 def _kind(s: VllmSettings) -> str:
     """Of the layers that keep keys and values: plain, latent or sparse; empty where there are none, several, or one not in the table."""
     tensors = {t.name for layer in distinct(s.served.layers) for cache in layer.caches if cache.form in ATTENTION for t in cache.tensors}
-    forms = {cache.form for layer in distinct(s.served.layers) for cache in layer.caches if cache.form in ATTENTION}
+    forms = s.forms & ATTENTION
     if any(form.startswith("compressed") for form in forms):
         return ""
     latent = any(form.startswith("latent") for form in forms)

@@ -8,7 +8,8 @@ from kvplan.engines.common.protocol import Drafter, Settled
 from kvplan.engines.vllm.deepseek_v41 import SharedRows
 from kvplan.engines.vllm.rings import Pooled
 from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS, VllmRules, since
-from kvplan.tensors import CacheFormats, Lowered, Role
+from kvplan.forms import Form
+from kvplan.tensors import CacheFormats, Lowered, Role, distinct
 
 
 class Captures(NamedTuple):
@@ -96,6 +97,11 @@ class VllmSettings(NamedTuple):
     def role_tp(self) -> dict[Role, int]:
         """Roles that more ranks than tp split: experts over those of all replicas (FusedMoEParallelConfig.make, flatten_tp_across_dp)."""
         return {"experts": self.tp * self.dp}
+
+    @property
+    def forms(self) -> set[Form]:
+        """Of the caches of all layers."""
+        return {cache.form for layer in distinct(self.served.layers) for cache in layer.caches}
 
     @property
     def charges_graphs(self) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import parse_kv_dtype
-from kvplan.engines.common.conditions import capability
+from kvplan.engines.common.conditions import capability, may_be_nvidia
 from kvplan.engines.common.lines import Span
 from kvplan.engines.common.options import Options
 from kvplan.engines.vllm import rings
@@ -42,7 +42,7 @@ PLAIN_SINCE, PLAIN_FEW_SINCE, FEW_HEADS, PACKS = "0.19", "0.18", 16, "FLASHMLA_S
 
 def _has_indexer(d: Deployment) -> bool:
     forms = {mixer.cache_form() for block in d.model.blocks.values() for mixer in block.mixers}
-    return "latent+index" in forms and (d.device is None or d.device.vendor == "nvidia")
+    return "latent+index" in forms and may_be_nvidia(d)
 
 
 def _major(d: Deployment) -> int:
@@ -86,7 +86,7 @@ def rows_apart(d: Deployment, release: str) -> bool:
 
 def _indexers(d: Deployment, layers: Sequence[Layer]) -> list[tuple[int, int]]:
     """(values of a key, tokens it stands for) of the layers' indexers; none on AMD's cards."""
-    if d.device is not None and d.device.vendor != "nvidia":
+    if not may_be_nvidia(d):
         return []
     tensors = (t for layer in distinct(layers) for cache in layer.caches for t in cache.tensors)
     return [(t.elems_per_state, t.tokens_per_state or 1) for t in tensors if t.name == "index_k"]

@@ -31,8 +31,7 @@ def _wider(settled: Settled) -> Values:
 
 def _uncached(settled: Settled) -> Values:
     s = settings_of(settled)
-    found = any(cache.form in KEPT_STATES for layer in s.served.layers for cache in layer.caches)
-    asked = s.state_block if found and s.state_mode == "none" and s.state_block != s.max_model_len else None
+    asked = s.state_block if s.forms & KEPT_STATES and s.state_mode == "none" and s.state_block != s.max_model_len else None
     return {"block": asked} if asked else None
 
 
@@ -54,8 +53,7 @@ def _replayed_drafts(settled: Settled) -> Values:
 def _drafted(settled: Settled) -> Values:
     """Drafts beside a model with states, of which one class goes with them."""
     s, named = settings_of(settled), settled.question.model.architecture
-    found = any(cache.form in KEPT_STATES for layer in s.served.layers for cache in layer.caches)
-    return {} if s.method != "off" and s.rules.v1 and found and named != "Qwen3NextForCausalLM" else None
+    return {} if s.method != "off" and s.rules.v1 and s.forms & KEPT_STATES and named != "Qwen3NextForCausalLM" else None
 
 
 _SOURCE = "config/vllm.py, from 0.20 on validate_block_size"
