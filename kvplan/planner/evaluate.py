@@ -95,7 +95,7 @@ def _in_doubt(settled: Settled, released: Deployment, facts: Facts, outcome: Out
     ancient = (old,) if old and facts.pool != "set aside" else ()
     room = WIDE * d.device.memory_bytes if d.device else 0
     wide = abs(outcome.margin_bytes or 0) >= room > 0
-    why = (*(doubts(d, facts) + drivers.older(d, facts, outcome) if outcome.starts else ()), *(ancient if wide else ()))
+    why = (*(doubts(settled, facts) + drivers.older(d, facts, outcome) if outcome.starts else ()), *(ancient if wide else ()))
     undecided = (
         *settled.undecided,
         *(() if wide else ancient),

@@ -62,7 +62,7 @@ def in_doubt(plan: Plan, each: str = "") -> str:
 def _edges(plan: Plan) -> Iterator[Edge]:
     places = {ledger.ranks[0]: ledger.place for ledger in plan.ledgers}
     for m in moments(plan.ledgers, serving=False):
-        yield Edge(_share(m.spare, m.low, m.high), WORDS[m.peak.phase], places[m.rank], m.peak.low, m.peak.high, m.device_bytes)
+        yield Edge(_share(m.spare, m.low, m.high), WORDS[m.peak.phase], places[m.rank], m.peak.low, m.device_bytes - m.low, m.device_bytes)
     for ledger in plan.ledgers:
         if ledger.limit_bytes is not None and ledger.device_bytes is None:
             left = [ledger.limit_bytes - n for n in (ledger.total_bytes, ledger.high_bytes, ledger.low_bytes)]

@@ -52,6 +52,15 @@ def test_the_device_decides(device: int, starts: bool, sure: str) -> None:
     assert ("at warm-up" in (found.reason or "")) != starts
 
 
+@pytest.mark.parametrize(("held", "sure"), [(9_850, "certain"), (9_910, "likely"), (9_950, "too close to call")])
+def test_what_no_line_says(held: int, sure: str) -> None:
+    """Of 10,000 each start may hold 100 more than all of its lines, exact as they are: 1.41 times as much is 141, 0.78 times 78."""
+    lines = (exact("context", 0, "a test", "process"), exact("weights", held, "a test", "weights"))
+    one = Ledger((0,), "a card", 0, 0, lines, held, (), 10_000)
+    made = Outcome(ledgers=(one,), capacity=None, starts=True, fits=True, margin_bytes=5, limiting_rank=0)
+    assert judged(made, VLLM).start_certainty == sure
+
+
 def test_kept_free_is_held_by_nobody() -> None:
     free = Entry("kept free", 4, 4, 4, "modelled", "a test", "activations", ())
     one = ledger(30)

@@ -23,13 +23,16 @@ NATIVE: dict[str, tuple[int, tuple[str, ...]]] = {
 #: that should have had room half ran out (gpt-oss-120b on H100: vllm issues 27508, 33155, lmdeploy#4249; DeepSeek-V4 on Hopper: InferenceX
 #: 2128, vllm#44376; on MI300X 50 of 96 GiB more, vllm#53961), none of those with room for a second copy.
 COPIED = ("mxfp",)
-#: Ranks of one replica, or that share experts, from which on no start is certain, on cards and on modules (whose boards hold eight): of
-#: 12 so called before anybody looked (docs/limits.md, third to seventh set) 5 ran out, by 8 to 20 GiB that no line had, each for a cause of
-#: its own (collectives in graphs, machines apart, experts, a vendor's libraries). Of 86 others 4 did.
-MANY, MANY_MODULES = 4, 9
+#: Ranks of one replica, or that share experts, from which on no start is certain, on cards and on modules: of 12 so called before anybody
+#: looked (docs/limits.md, third to seventh set) 5 ran out, by 8 to 20 GiB that no line had, each for a cause of its own (collectives in
+#: graphs, machines apart, experts, a vendor's libraries), of 11 on eight modules (eleventh to twentieth set) four. Of 86 others 4 did.
+MANY, MANY_MODULES = 4, 8
 #: Of GPUs that share their memory with the host: of 18 starts so called before anybody looked two were refused, one with 19 GiB to spare,
 #: since the cache of the files that it had read counted as used.
 SHARED = "what the system and the cache of files hold of shared memory differs from start to start"
+#: Of cards that desktops have, under Ollama, where nobody says what others hold: of 31 starts so called before anybody looked (eleventh to
+#: twentieth set) six were split or ran out, three of them under Windows. Who runs llama.cpp by hand knew the card: of 22 two did.
+DESKTOP = "what Windows and other programs hold of a desktop's card is not said (--reserve)"
 #: Vendors of which so few starts are public that none is certain: of seven called so before anybody looked two ran out (docs/limits.md).
 UNMEASURED = {"intel": "Intel's"}
 #: llama.cpp's line of recurrent states, which each sequence has.
@@ -37,8 +40,9 @@ STATES = "cache: rs"
 GROUPED = 75  # the least of the kernels for integers in groups (AWQ, GPTQ); before, what their predecessors take is not known
 
 
-def doubts(d: Deployment, facts: Facts) -> tuple[str, ...]:
-    """Reasons, in words that finish `likely at most:`; none for cache memory that was given, or no engine."""
+def doubts(settled: Settled, facts: Facts) -> tuple[str, ...]:
+    """Reasons, in words that finish `likely at most:`; none for no device, or no engine."""
+    d = settled.question
     if not facts.versions or d.device is None:
         return ()
     found = []
@@ -48,6 +52,8 @@ def doubts(d: Deployment, facts: Facts) -> tuple[str, ...]:
         found.append(f"what {facts.title} held before {facts.measured_from} beside weights and cache was not published")
     if d.device.unified:
         found.append(SHARED)
+    if facts.name == "ollama" and d.device.shows_desktops and not d.device.is_what_was_free and "reserve" in settled.chosen_by:
+        found.append(DESKTOP)
     if not d.model.lm_head or _encodes(d.model):
         found.append(f"few public starts tell what {facts.title} holds for embeddings, scores or rewards")
     if d.device.vendor in UNMEASURED:

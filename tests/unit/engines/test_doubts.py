@@ -80,6 +80,13 @@ def test_a_model_of_which_parts_are_not_counted_is_at_most_likely() -> None:
     assert (whole.starts, whole.certainty) == (True, "certain")
 
 
+@pytest.mark.parametrize(("model", "sure"), [("meta-llama/llama-3.1-70b", "likely"), ("deepseek-ai/deepseek-v3", "certain")])
+def test_a_refusal_of_llama_cpp_is_certain_where_all_that_there_is_would_not_do(model: str, sure: str) -> None:
+    """A card of 24 GiB lacks 16 GiB of the 40 that 70 billion parameters take in Q4_K_M, and more than 300 of DeepSeek-V3's."""
+    plan = planned(model, engine="llama.cpp", device="p40", weight_dtype="q4_k_m", context=4096, n_gpu_layers=99)
+    assert (plan.starts, plan.certainty) == (False, sure)
+
+
 @pytest.mark.parametrize(
     ("device", "ranks", "sure"),
     [
@@ -87,7 +94,8 @@ def test_a_model_of_which_parts_are_not_counted_is_at_most_likely() -> None:
         ("l40s", {"tp": 4}, "likely"),
         ("l40s", {"tp": 2, "pp": 2}, "likely"),
         ("l40s", {"tp": 2, "dp": 2}, "certain"),
-        ("h100", {"tp": 8}, "certain"),
+        ("h100", {"tp": 4}, "certain"),
+        ("h100", {"tp": 8}, "likely"),
         ("h100", {"tp": 8, "pp": 2}, "likely"),
     ],
 )

@@ -279,6 +279,7 @@ def test_the_graph_of_a_tower_that_is_not_described_is_not_known() -> None:
     [
         ("8GiB", None, "too close to call"),
         ("8GiB", 0, "certain"),
+        ("16GiB", None, "likely"),
         ("l4", None, "certain"),
     ],
 )
