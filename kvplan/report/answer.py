@@ -127,11 +127,12 @@ def _reason(plan: Plan) -> str:
 
 def changes(plan: Plan) -> list[Advice]:
     """The advice: what leaves room before what leaves next to nothing, then what keeps the work asked for before what halves it, settings
-    before other hardware, certain before likely."""
+    before hardware, more of the same before other, certain before likely."""
 
     def rank(one: Advice) -> tuple[bool, ...]:
-        close = one.certainty == "too close to call"
-        return close, not _safe(plan, one), _halved(plan, one), one.option == "device", one.certainty != "certain"
+        close, bought = one.certainty == "too close to call", one.option == "device"
+        other = bought and str(plan.asked("device")) not in str(one.value)
+        return close, not _safe(plan, one), _halved(plan, one), bought, other, one.certainty != "certain"
 
     return sorted(plan.advice, key=rank)
 
