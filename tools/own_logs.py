@@ -22,7 +22,7 @@ from kvplan.errors import KvplanError
 
 TESTS = Path(__file__).parents[1] / "tests"
 #: The newest sets of threads: no constant is fitted to them.
-UNUSED = ("held_out_14", "held_out_15", "held_out_16", "held_out_17", "held_out_18", "held_out_19", "held_out_20", "held_out_21")
+UNUSED = tuple(f"held_out_{n}" for n in range(14, 23))
 OWN, THREADS = TESTS / "oracle" / "rows" / "start_ups.jsonl", TESTS / "threads"
 #: First words of sources that name none.
 COMMON = ("a", "an", "the", "notes")
