@@ -57,7 +57,9 @@ NAMES: dict[str, Name] = {
     "multimodal": Name("text", "on or off"),
     "enforce_eager": Name("flag", "no CUDA graphs"),
     "calibration": Name("text", "packaged, user or none"),
-    "engine_option": Name("options", "any other engine setting that changes memory (`kvplan engines NAME` lists them); repeatable"),
+    "engine_option": Name(
+        "options", "any other engine setting, by its flag, key or variable (`kvplan engines NAME`); repeatable"
+    ),
 }
 
 

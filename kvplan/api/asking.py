@@ -37,13 +37,33 @@ def deployment(model: str | PathLike[str] | ModelSpec, **question: Unpack[Questi
     (32768, 'h100-80gb', None)
     """
     values = values_of(question)
+    notes = _in_own_names(values)
     spec, stored = of_files(model, values)
     values["counted"] = "n_devices" in values and question.get("n_devices") is None
     drafting = _drafter(values.get("speculative"))
     if drafting is None and (beside := _beside(spec, values)) is not None:
         drafting, type_ = beside
         spec = spec.changed(notes=(*spec.notes, f"drafts with {drafting.id} in {type_}, the file that conversions have beside it"))
+    spec = spec.changed(notes=(*spec.notes, *notes)) if notes else spec
     return calibrated(Deployment(model=spec, stored=stored, drafter=drafting, **values))
+
+
+def _in_own_names(values: dict[str, Any]) -> tuple[str, ...]:
+    """Puts what engine options say in their engine's own names where the question has it (own_names.py); what is to be said of it."""
+    if not values.get("engine_option"):
+        return ()
+    from kvplan import engines
+    from kvplan.engines.common.own_names import in_question
+
+    engine = values.get("engine") or (engines.DEFAULT if values.get("device") else "ideal")
+    if engine not in engines.served():
+        return ()
+    table, ours = engines.arguments(engine), engines.facts(engine).options
+    asked, values["engine_option"], notes = in_question(table, ours, values.get("engine_version"), values["engine_option"])
+    for name, value in values_of(asked).items():
+        if values.setdefault(name, value) != value:
+            raise SpecError("engine_option", [(name, f"is said twice: {values[name]} and {value}; keep one")])
+    return notes
 
 
 def values_of(question: Mapping[str, Any]) -> dict[str, Any]:

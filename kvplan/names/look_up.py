@@ -33,6 +33,8 @@ _ELSEWHERE = re.compile(r"modelscope\.|^models--", re.IGNORECASE)  # an address 
 #: unsloth's files of Gemma 4 trained for Q4_0: 6.72 GB of 12B is 4.5 bits an element, 14.25 of 26B-A4B too (people who opened them).
 _TRAINED_ALIKE = re.compile(r"unsloth/gemma-4-.*-qat:ud-q4_k_xl")
 MOST_WORDS = 12  # of a name that are looked at
+#: Repositories of one file, in the type that the model was trained in.
+_AS_TRAINED = re.compile(r"ggml-org/gpt-oss-\d+b-gguf")
 #: Families whose -qat tags are of one type.
 _TRAINED = {"gemma3": "q4_0_qat", "gemma4": "q4_0"}
 
@@ -52,6 +54,8 @@ def look_up(name: str) -> Named | None:
     key = re.sub(r" +", "-", written.lower())
     if not key or "\t" in key or "\n" in key:
         return None
+    if _AS_TRAINED.fullmatch(key):
+        return look_up(f"{written}:MXFP4")
     found = as_spelled(written) or exact(key)
     if found is not None:
         _one_file(typed, found)
@@ -77,9 +81,8 @@ def _one_file(typed: str, found: Named) -> Named:
 
 
 def of_files(typed: str, repository: str) -> AmbiguousName:
-    """The error for a repository of GGUF files, with types that it is likely to have: ggml-org keeps gpt-oss as it was trained."""
-    kinds = ("MXFP4",) if repository.lower().startswith("ggml-org/gpt-oss") else ("Q4_K_M", "Q8_0")
-    types = ", ".join(f"{repository}:{kind}" for kind in kinds)
+    """The error for a repository of GGUF files, with types that it is likely to have."""
+    types = ", ".join(f"{repository}:{kind}" for kind in ("Q4_K_M", "Q8_0"))
     return AmbiguousName(typed, [types], "is a repository of GGUF files; name one by its type, such as")
 
 

@@ -99,7 +99,9 @@ def _why(plan: Plan) -> str:
         alone = worst.bytes_of("weights") - (worst.limit_bytes or 0)
         beside = f", {size(alone)} of it for the weights alone" if 0 < alone < over else ""
         what = "for the weights alone" if alone >= over else "for weights, cache and overhead" if worst.cache_bytes else "before any cache"
-        return f"{where} lacks {size(over)}{_a_device(plan)} {what}{beside}"
+        said = f"{where} lacks {size(over)}{_a_device(plan)} {what}{beside}"
+        in_file = plan.starts and worst.device == "host"
+        return f"{said}; it starts all the same, and reads them from their file again and again" if in_file else said
     lacks = f"{where} lacks {size(-margin)}{_a_device(plan)}"
     if plan.starts:
         capacity = plan.capacity

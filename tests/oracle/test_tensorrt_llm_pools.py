@@ -74,14 +74,19 @@ def test_v2_quota(batch: int, tokens: int) -> None:
 
 
 def test_v2_quota_inside_the_first_prompt() -> None:
-    """Below the limit tokens cost full and window bytes; below the windows of all requests nothing starts."""
+    """Below the limit tokens cost full and window bytes. Below the windows of all requests nothing starts over several ranks, which agree
+    on a number of tokens (_get_max_tokens_from_quota); a rank alone has room for fewer at once, 63 here, of 512 tokens each."""
     reserve = 64 * 128 * 24_576
     small = plan(gpt_oss(), reserve + 1000 * 49_152, max_num_seqs=64, max_num_batched_tokens=8192, context=512).capacity
     assert small is not None
     assert small.tokens == 1000
-    refused = plan(gpt_oss(), reserve - 1, max_num_seqs=64)
+    refused = plan(gpt_oss(), reserve // 2 - 1, max_num_seqs=64, tp=2)
     assert refused.starts is False
     assert "Impossible to fit in any sequence in kvCache" in (refused.reason or "")
+    alone = plan(gpt_oss(), 63 * (128 + 512) * 24_576, max_num_seqs=2048, max_num_batched_tokens=8192, context=512, max_model_len=512)
+    assert alone.starts
+    assert alone.capacity is not None
+    assert alone.capacity.tokens == 8192 + 63 * 512 - 2 * 8192  # a prompt of 8,192 takes twice its bytes
 
 
 def test_v2_scratch_reuse() -> None:

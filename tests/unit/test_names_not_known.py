@@ -100,8 +100,11 @@ def test_what_is_not_known_is_answered_with_a_step_that_helps(written: str, said
 def test_a_short_name_of_a_repository_of_files_says_how_one_is_named(written: str) -> None:
     with pytest.raises(AmbiguousName, match=r"gpt-oss-20b-GGUF:Q4_K_M"):
         catalogue.find_model(written)
-    with pytest.raises(AmbiguousName, match=r"such as: ggml-org/gpt-oss-20b-GGUF:MXFP4$"):  # its one file, gpt-oss-20b-mxfp4.gguf
-        catalogue.find_model("ggml-org/gpt-oss-20b-GGUF")
+
+
+def test_a_repository_of_one_file_is_that_file() -> None:
+    one = catalogue.find_model("ggml-org/gpt-oss-20b-GGUF")  # gpt-oss-20b-mxfp4.gguf alone
+    assert one.weights == catalogue.find_model("ggml-org/gpt-oss-20b-GGUF:MXFP4").weights
 
 
 @pytest.mark.parametrize(

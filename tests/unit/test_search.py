@@ -158,7 +158,7 @@ def test_fit_says_what_is_wrong_with_a_question_that_nothing_could_carry(refused
         (["--engine", "nope"], "unknown engine"),
         (["--kv-dtype", "fp7"], "unknown KV cache format"),
         (["--engine", "sglang", "--engine-option", "foo=1"], "has no such option"),
-        (["--engine", "sglang", "--engine-option", "disable_cuda_graph=true"], "it is enforce_eager here"),
+        (["--engine", "vllm", "--engine-option", "max_lora_rank=32"], "it is lora here"),
         (["--kv-memory", "1GiB"], "fit any device"),
         (["--context", "8k,16k"], "one value at a time"),
         (["--devices", ","], "an empty name"),

@@ -41,7 +41,7 @@ OPPOSITES = {"--enable-": "--disable-", "--disable-": "--enable-"}
 
 def parse(engine: Arguments, words: Sequence[Word], version: str | None) -> Parsed:
     """The options among `words`. What the engine does not know, or would refuse, is a finding; nothing is dropped in silence."""
-    table = _spellings(engine, version)
+    table = spellings(engine, version)
     given: dict[str, Given] = {}
     seen: dict[str, Any] = {}
     positional: list[Word] = []
@@ -197,7 +197,8 @@ def answered(engine: Arguments, given: Mapping[str, Given], positional: Sequence
     return answer._replace(question={**answer.question, **always})
 
 
-def _spellings(engine: Arguments, version: str | None) -> dict[str, tuple[Argument, str]]:
+def spellings(engine: Arguments, version: str | None) -> dict[str, tuple[Argument, str]]:
+    """Every word that a release takes for an option -> the option, and `no` where the word turns it off."""
     table: dict[str, tuple[Argument, str]] = {}
     pairs = engine.opposites and (not version or three_parts(version) >= three_parts(engine.opposites))
     for argument in engine.rows:

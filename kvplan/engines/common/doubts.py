@@ -27,6 +27,9 @@ COPIED = ("mxfp",)
 #: looked (docs/limits.md, third to seventh set) 5 ran out, by 8 to 20 GiB that no line had, each for a cause of its own (collectives in
 #: graphs, machines apart, experts, a vendor's libraries), of 11 on eight modules (eleventh to twentieth set) four. Of 86 others 4 did.
 MANY, MANY_MODULES = 4, 8
+#: Of replicas that share experts, whose kernels take all replicas' tokens: of 12 starts so called blind (to the twenty-first set) five
+#: failed, two with an activation peak of 11.9 GiB for 4.2 estimated (vllm#51908).
+OF_ALL_REPLICAS = "what experts' kernels hold of all replicas' tokens differs between builds"
 #: Of GPUs that share their memory with the host: of 18 starts so called before anybody looked two were refused, one with 19 GiB to spare,
 #: since the cache of the files that it had read counted as used.
 SHARED = "what the system and the cache of files hold of shared memory differs from start to start"
@@ -63,6 +66,8 @@ def doubts(settled: Settled, facts: Facts) -> tuple[str, ...]:
     ranks = max((d.tp or 1) * (d.pp or 1), d.ep or 1)
     if ranks >= (MANY_MODULES if d.device.is_module else MANY):
         found.append(f"what each of {ranks} ranks holds for its links to the others differs between machines")
+    if (d.dp or 1) > 1 and (d.ep or 1) > 1:
+        found.append(OF_ALL_REPLICAS)
     return (*found, *(_said(scheme, least, d) for scheme, least in _converted(d, facts)))
 
 

@@ -23,6 +23,13 @@ _TURNED: dict[Effect, tuple[tuple[bool, ...], Certainty]] = {
 }
 
 
+#: What a command line says of where it runs and what it loads: a question has names of its own for that.
+ELSEWHERE = frozenset({
+    "@config", "@model", "@path", "@hub", "@hub_file", "@elsewhere", "@router", "@rpc",
+    "@device", "@nodes", "@rank", "@headless", "@local_dp",
+})  # fmt: skip
+
+
 class Passed(NamedTuple):
     """An option that was asked for and is not modelled. `spelled`: as the engine takes it; effect empty: no memory hangs on it."""
 
@@ -49,7 +56,7 @@ def find(table: Arguments, key: str, value: str, version: str | None) -> tuple[P
         return _variable(table, key, value)
     had = of_release(table, key, rows, version)
     effects = {"" if _is_off(row, key, value) else row.effect for row in had}
-    return tuple(Passed(key, value, rows[0].names[0], effect) for effect in sorted(effects))
+    return tuple(Passed(key, value, (*rows[0].names, rows[0].key)[0], effect) for effect in sorted(effects))
 
 
 def of_release(table: Arguments, key: str, rows: Sequence[Argument], version: str | None) -> list[Argument]:
@@ -73,7 +80,13 @@ def followed(table: Arguments, key: str) -> list[Argument]:
 def named(table: Arguments, key: str) -> list[Argument]:
     """The rows of that name which no name of a question stands for."""
     spelled = {f"--{key}", f"--{key.replace('_', '-')}"}
-    return [row for row in table.rows if spelled & set(row.names) and row.to[:1] in ("", "!")]
+    rows = [row for row in table.rows if spelled & set(row.names)] or by_key(table, key)
+    return [row for row in rows if row.to[:1] in ("", "!", "@") and row.to not in ELSEWHERE]
+
+
+def by_key(table: Arguments, key: str) -> list[Argument]:
+    """The rows of a configuration file's key, said with its path or without."""
+    return [row for row in table.rows if row.key and f".{row.key}".endswith(f".{key}")]
 
 
 def _is_off(row: Argument, key: str, value: str) -> bool:
@@ -89,17 +102,18 @@ def _is_off(row: Argument, key: str, value: str) -> bool:
 
 
 def _variable(table: Arguments, key: str, value: str) -> tuple[Passed, ...]:
-    """Raises SpecError for a variable that an option stands for."""
     name = variable(table, key)
-    if own := next((row.to for row in table.rows if key.upper() in row.variables and row.to.startswith("option:")), ""):
-        raise SpecError("engine_option", [(key, f"it is {own.removeprefix('option:')} here")])
     return (Passed(key, value, name, "either" if name in table.loud_variables else ""),) if name else ()
 
 
 def variable(table: Arguments, key: str) -> str:
     """The environment variable of that name, without the engine's prefix or with it; empty: it has none."""
-    names = (key.upper(), *(f"{prefix}{key.upper()}" for prefix in table.prefix))
-    return next((name for name in names if name in table.loud_variables or name in table.quiet_variables), "")
+    return next((name for name in variables(table, key) if name in table.loud_variables or name in table.quiet_variables), "")
+
+
+def variables(table: Arguments, key: str) -> tuple[str, ...]:
+    """How a variable of that name may be spelled."""
+    return key.upper(), *(f"{prefix}{key.upper()}" for prefix in table.prefix)
 
 
 def _span(row: Argument) -> str:

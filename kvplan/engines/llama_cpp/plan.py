@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common.lines import least_sure, sure_of
+from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Capacity, Certainty, Engine, Group, Outcome, Settled, refused
 from kvplan.engines.common.whole import most
 from kvplan.engines.llama_cpp import context, fit, situation, wordings
@@ -55,6 +56,9 @@ def _outcome(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Sit
         return Outcome(ledgers=ledgers, capacity=_warned(capacity, slots), starts=None, fits=None, margin_bytes=None, limiting_rank=None)
     margin, low, high, device = min(margins)
     reason, sure = _lacking(s, device, margin), sure_of(margin, low, high)
+    mapped = reason is not None and device == HOST and _maps(s, now)
+    if mapped:
+        reason = MAPPED.format(show_bytes(-margin))
     if reason is not None and not s.whole:
         sure = least_sure(sure, "certain" if -margin > (_limit(f, device) or 0) else REFUSED)
         capacity = _warned(capacity, BORROWED if _borrows(d, device, -margin) else None)
@@ -71,14 +75,31 @@ def _outcome(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Sit
     return Outcome(
         ledgers=ledgers,
         capacity=capacity,
-        starts=margin >= 0,
+        starts=margin >= 0 or mapped,
         fits=margin >= 0 and enough,
         certainty=sure if enough or margin < 0 else "certain",
-        start_certainty=sure,
+        start_certainty="likely" if mapped else sure,
         margin_bytes=margin,
         limiting_rank=now.where.n_devices if device == HOST else device,
         reason=reason or slots,
     )
+
+
+#: Weights in host memory are their file's pages, unless it is told to read them: what there is no room for is read anew as it is used
+#: (llama.cpp's --mmap, on by default; common/arg.cpp).
+MAPPED = "host memory lacks {}, so that weights are read from their file again and again"
+READ = ("no_mmap", "mlock", "direct_io", "dio")
+
+
+def _maps(s: LlamaSettings, now: Situation) -> bool:
+    """Whether all memory holds what is not read from the file as it is used."""
+    d = s.loaded.question
+    reads = any(Options(d).flag(name) for name in READ) or not Options(d).flag("mmap", True)
+    if s.beside or s.whole or reads or (d.device and d.device.unified):
+        return False
+    held = [entry for entry in now.entries[HOST] if entry.kind != "weights"]
+    others = (margin for device in now.entries if device != HOST for margin, _, _ in _margins(s.loaded, now, device))
+    return situation.spare(d.host_memory or 0, held)[0] >= 0 and all(margin >= 0 for margin in others)
 
 
 #: How sure a refusal is that lacks no more than there is: of 28 that were certain before anybody looked (the eleventh to the twentieth set,

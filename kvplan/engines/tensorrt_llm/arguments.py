@@ -79,7 +79,7 @@ ROWS = (
         served_model_name allow_request_chat_template! grpc! telemetry!
     """}),
     *key_rows("""
-        moe_config sparse_attention_config moe_cluster_parallel_size torch_compile_config
+        moe_config moe_backend moe_max_num_tokens sparse_attention_config moe_cluster_parallel_size torch_compile_config
         peft_cache_config enable_iter_perf_stats load_format kv_connector_config
         enable_layerwise_nvtx_marker nvfp4_gemm_config enable_min_latency
         allreduce_strategy attn_backend disable_overlap_scheduler enable_trtllm_sampler env_overrides sampler_type scheduler_config

@@ -226,6 +226,7 @@ def pool_settings(d: Deployment, rules: TrtRules, shape: TrtLayout, spec: Specul
         dry_run=profiled,
         apart=rules.states == "apart" or not profiled,
         spare=2 if shape.attention_dp else 1,
+        alone=(d.tp or 1) * shape.pp == 1,
         counted=(counted * 16, 9) if counted else (1, 1),  # 16 elements of NVFP4 are 8 bytes and a scale of one
     )
 

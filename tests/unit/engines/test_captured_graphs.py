@@ -186,8 +186,3 @@ def test_flashinfers_workspace_is_as_large_as_its_variable_says(tmp_path: Path) 
         return next(e.bytes for e in (*ledger.entries, *ledger.outside) if e.name == "CUDA graphs")
 
     assert held("") - held("VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE=67108864 ") == (394 - 64) << 20
-
-
-def test_a_variable_that_an_option_stands_for_is_named() -> None:
-    with pytest.raises(SpecError, match="VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS: it is estimate_graphs here"):
-        planned(LLAMA, engine="vllm", device="h100", engine_option={"VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": "0"})

@@ -12,8 +12,11 @@ from tests.conftest import planned
 STEP = StepTime(overhead=0.01)
 LLAMA, GEMMA, GPT_OSS, DEEPSEEK = "meta-llama/llama-3.1-8b", "google/gemma-3-27b", "openai/gpt-oss-20b", "deepseek-ai/deepseek-v3"
 POOLS = [
-    *[(engine, model) for engine in ("vllm", "sglang", "llama.cpp", "ollama") for model in (LLAMA, GEMMA, GPT_OSS, DEEPSEEK)],
-    *[("tensorrt-llm", model) for model in (LLAMA, GPT_OSS, DEEPSEEK)],
+    *[
+        (engine, model)
+        for engine in ("vllm", "sglang", "llama.cpp", "ollama", "tensorrt-llm")
+        for model in (LLAMA, GEMMA, GPT_OSS, DEEPSEEK)
+    ],
     *[(engine, model) for engine in ("ideal", "exllamav3") for model in (LLAMA, DEEPSEEK)],
 ]
 
@@ -137,7 +140,7 @@ def test_llama_cpp_slots_and_windows():
 @pytest.mark.parametrize(
     ("model", "engine", "more"),
     [
-        (LLAMA, "mlx-lm", {}), (LLAMA, "transformers", {}), (GEMMA, "ideal", {}), (GEMMA, "tensorrt-llm", {}),
+        (LLAMA, "mlx-lm", {}), (LLAMA, "transformers", {}), (GEMMA, "ideal", {}),
     ],
 )  # fmt: skip
 def test_what_has_no_pool_is_refused_with_a_reason(model, engine, more):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common.lines import sure_of
+from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Certainty
 from kvplan.engines.llama_cpp import fit, situation
 from kvplan.engines.llama_cpp.compute import NO_SPAN
@@ -142,7 +143,7 @@ class Scheduler(NamedTuple):
         return range(1, n + 1) if self.rules.subsets else (1, n)
 
     def _spreads(self) -> bool:
-        return dict(self.loaded.question.engine_option).get("sched_spread", "").strip().lower() in ("true", "1")
+        return Options(self.loaded.question).flag("sched_spread")
 
     def _laid_out(self, tokens: int, slots: int, free: Sequence[int]) -> tuple[tuple[int, ...], int]:
         """Sizes as the runner allocates them for Ollama's own engine, as estimated for llama.cpp's models."""

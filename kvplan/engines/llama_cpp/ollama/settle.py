@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kvplan.deployment import Deployment
+from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.releases import release
 from kvplan.engines.llama_cpp import rules as llama
@@ -215,9 +216,7 @@ def _build(rules: OllamaRules, arch: str) -> LlamaRules:
 
 def _asked_flash(d: Deployment) -> str | None:
     """`on` or `off` as asked; None: nobody says, or `auto`. Raises SpecError for every switch that is none."""
-    spread = dict(d.engine_option).get("sched_spread", "false")
-    if spread.strip().lower() not in ("true", "false", "1", "0"):
-        raise SpecError("engine_option", [("sched_spread", f"{spread[:60]!r} is not true or false")])
+    Options(d).flag("sched_spread")
     asked = read(d).flash_attn
     return None if asked == "auto" else asked
 

@@ -1,0 +1,72 @@
+"""Engine options that a question names as the engine does mean what they mean on its command line, in its file or its environment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kvplan
+from kvplan.errors import SpecError
+
+LLAMA = "meta-llama/llama-3.1-8b"
+#: Two of what SGLang's EAGLE is told have these names here too.
+DRAFTS = {"speculative_eagle_topk": 1, "speculative_num_draft_tokens": 4}
+EAGLE = {"speculative_algorithm": "EAGLE", "speculative_num_steps": 3, **DRAFTS}
+
+
+def plan(engine: str, options: dict[str, Any], **question: Any) -> kvplan.Plan:
+    return kvplan.estimate(LLAMA, engine=engine, device="h100-80gb", engine_option=options, advise=False, **question)
+
+
+@pytest.mark.parametrize(
+    ("engine", "theirs", "ours"),
+    [
+        ("vllm", {"VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": "0"}, {"engine_option": {"estimate_graphs": False}}),
+        ("vllm", {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, {"engine_option": {"allocator": "expandable_segments:True"}}),
+        ("vllm", {"gpu_memory_utilization": 0.5, "max-num-seqs": 16}, {"memory_fraction": 0.5, "max_num_seqs": 16}),
+        ("vllm", {"enable_lora": True, "max_lora_rank": 32, "max_loras": 4}, {"lora": "32x4"}),
+        ("vllm", {"spec_method": "ngram", "spec_tokens": 3}, {"speculative": "ngram:3"}),
+        ("vllm", {"no_enable_prefix_caching": True}, {"engine_option": {"enable_prefix_caching": False}}),
+        ("sglang", EAGLE, {"speculative": "eagle:3", "engine_option": DRAFTS}),
+        ("sglang", {"mem_fraction_static": 0.7, "disable_cuda_graph": True}, {"memory_fraction": 0.7, "enforce_eager": True}),
+        ("tensorrt-llm", {"free_gpu_memory_fraction": 0.5}, {"memory_fraction": 0.5}),
+        ("tensorrt-llm", {"kv_cache_config.free_gpu_memory_fraction": 0.5}, {"memory_fraction": 0.5}),
+        ("llama.cpp", {"no_op_offload": True, "cache_type_k": "q8_0"}, {"kv_dtype": "q8_0/f16", "engine_option": {"op_offload": False}}),
+        ("ollama", {"OLLAMA_NUM_PARALLEL": 4, "OLLAMA_SCHED_SPREAD": 1}, {"max_num_seqs": 4, "engine_option": {"sched_spread": True}}),
+    ],
+)
+def test_they_are_what_they_set(engine: str, theirs: dict[str, Any], ours: dict[str, Any]) -> None:
+    asked = kvplan.estimate(LLAMA, engine=engine, device="h100-80gb", advise=False, **ours)
+    found = plan(engine, theirs)
+    assert found.question == asked.question
+    assert (found.ledgers, found.capacity) == (asked.ledgers, asked.capacity)
+
+
+@pytest.mark.parametrize(
+    ("engine", "option", "note"),
+    [
+        ("vllm", {"long_prefill_token_threshold": 4096}, "--long-prefill-token-threshold is taken to move no memory"),
+        ("vllm", {"distributed_executor_backend": "ray", "max_num_seqs": 16}, "distributed_executor_backend changes nothing of the plan"),
+        ("tensorrt-llm", {"enable_partial_reuse": True}, "kv_cache_config.enable_partial_reuse is taken to move no memory"),
+        ("tensorrt-llm", {"moe_backend": "TRTLLM"}, "not computed: moe_backend changes memory in a way that is not modelled"),
+    ],
+)
+def test_one_that_moves_nothing_is_said(engine: str, option: dict[str, Any], note: str) -> None:
+    found = plan(engine, option)
+    assert note in found.model.notes
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"VLLM_USE_V1": "1", "use_v1": "0"}, "VLLM_USE_V1 says the same, with another value"),
+        ({"gpu_memory_utilization": 0.5}, "is said twice: 0.9 and 0.5"),
+        ({"max_num_seqs": "many"}, "'many' is not a whole number"),
+        ({"nnodes": 2}, "no such option"),
+        ({"max_lora_rank": 32}, "it is lora here"),
+    ],
+)
+def test_what_can_not_be_meant_is_refused(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(SpecError, match=says):
+        plan("vllm", options, memory_fraction=0.9)
