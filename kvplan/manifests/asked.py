@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kvplan import engines
+from kvplan.engines.common.own_names import in_question
 from kvplan.errors import KvplanError, SpecError, UnknownName
 from kvplan.planner.plan import Plan
 
@@ -33,6 +35,19 @@ def remembered(ask: Ask) -> Ask:
         return found
 
     return again
+
+
+def in_own_names(engine: str, version: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the caller gives, with engine options in the engine's own names as what they set there; a name that he gives too stays his."""
+    options = tuple((str(key), str(value)) for key, value in dict(given.get("engine_option") or {}).items())
+    if not options or engine not in engines.served():
+        return dict(given)
+    table, ours = engines.arguments(engine), engines.facts(engine).options
+    try:
+        asked, kept, _ = in_question(table, ours, given.get("engine_version") or version, options)
+    except SpecError as error:
+        raise GivenError(str(error)) from None
+    return {**asked, **given, "engine_option": dict(kept)}
 
 
 def blaming(ask: Ask, given: Mapping[str, Any]) -> Ask:

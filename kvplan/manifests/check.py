@@ -8,10 +8,11 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kvplan import catalogue, engines
+from kvplan.engines.common.own_names import has
 from kvplan.engines.common.words import Finding, Place, Unresolved
 from kvplan.errors import KvplanError, SpecError, UnknownName, UnsupportedError
 from kvplan.manifests import host, weights
-from kvplan.manifests.asked import Ask, GivenError, blaming, remembered
+from kvplan.manifests.asked import Ask, GivenError, blaming, in_own_names, remembered
 from kvplan.manifests.mentions import why_empty
 from kvplan.manifests.pool import SIZES
 from kvplan.manifests.private import Private, private
@@ -110,6 +111,7 @@ def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = 
         finding = Finding("not-modelled-engine", "warning", f"{one.why}; {one.give}", one.place, found.file)
         return Verdict(found.file, found.name, "unknown", one.why, findings=(finding,), unresolved=found.unresolved)
     given = {name: value for name, value in (given or {}).items() if value is not None}
+    given = in_own_names(found.engine, found.engine_version, given)
     model = _override(found.model, models)
     question = {**found.question, **given, "engine": found.engine}
     if "engine_option" in given:
@@ -202,10 +204,9 @@ def _ask(ask: Ask, model: str, question: dict[str, Any], found: Found) -> tuple[
     if not engines.arguments(found.engine).takes_devices:
         question.pop("n_devices", None)
     options = dict(question.get("engine_option", {}))
-    known = _known_options(found.engine)
-    for key in [k for k in options if known is not None and k not in known]:
-        findings.append(_dropped(key, found))
-        del options[key]
+    known = engines.facts(found.engine).options if found.engine in engines.ENGINES else options
+    for key in [k for k in options if k not in known and not has(engines.arguments(found.engine), k)]:
+        findings.append(_dropped(key, options.pop(key), found))
     for _ in range(MAX_DROPPED):
         question["engine_option"] = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in options.items()}
         try:
@@ -229,8 +230,7 @@ def _ask(ask: Ask, model: str, question: dict[str, Any], found: Found) -> tuple[
             if not keys or not keys.keys() <= found.question.get("engine_option", {}).keys():  # of somebody who asks
                 return None, [*findings, *(_fault(message, found, path or error.source) for path, message in error.faults)], []
             for key, message in keys.items():
-                findings.append(_dropped(key, found, message))
-                del options[key]
+                findings.append(_dropped(key, options.pop(key), found, message))
         except UnsupportedError as error:
             return None, findings, [Unresolved("engine", str(error), "an engine or options that are modelled", found.place)]
         except KvplanError as error:  # a model that is neither in the catalogue nor to be had
@@ -239,14 +239,9 @@ def _ask(ask: Ask, model: str, question: dict[str, Any], found: Found) -> tuple[
     return None, findings, []
 
 
-def _known_options(engine: str) -> tuple[str, ...] | None:
-    return tuple(engines.facts(engine).options) if engine in engines.ENGINES else None
-
-
-def _dropped(key: str, found: Found, why: str = "") -> Finding:
-    value = str(found.question.get("engine_option", {}).get(key))[:40]
+def _dropped(key: str, value: Any, found: Found, why: str = "") -> Finding:
     place = found.places.get(f"engine_option.{key}", found.place)
-    said = f"{key}: {why}" if why else f"{key} = {value} is not modelled for {found.engine}"
+    said = f"{key}: {why}" if why else f"{key} = {str(value)[:40]} is not modelled for {found.engine}"
     return Finding("not-modelled-either", "warning", f"{said}; the default is used", place)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from kvplan.engines.common.arguments import Answer, Argument, Arguments, by_variable
 from kvplan.engines.common.command_line import read, spellings
 from kvplan.engines.common.kinds import KINDS, truth
-from kvplan.engines.common.passed import ELSEWHERE, by_key, variables
+from kvplan.engines.common.passed import ELSEWHERE, by_key, named, variable, variables
 from kvplan.engines.common.words import Given, Word, words
 from kvplan.errors import SpecError
 
@@ -50,6 +50,11 @@ def in_question(
         else:
             asked[name] = value
     return asked, tuple(kept.items()), tuple(notes)
+
+
+def has(table: Arguments, key: str) -> bool:
+    """Whether an engine has an option of that name, by whatever it is called."""
+    return bool(_row(table, key) or named(table, key) or variable(table, key))
 
 
 def _read(table: Arguments, version: str | None, rows: Mapping[str, Argument], said: Sequence[tuple[str, str]]) -> Answer:

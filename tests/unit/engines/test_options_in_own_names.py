@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,3 +71,22 @@ def test_one_that_moves_nothing_is_said(engine: str, option: dict[str, Any], not
 def test_what_can_not_be_meant_is_refused(options: dict[str, Any], says: str) -> None:
     with pytest.raises(SpecError, match=says):
         plan("vllm", options, memory_fraction=0.9)
+
+
+@pytest.mark.parametrize(
+    ("option", "fraction", "said"),
+    [
+        ({"gpu_memory_utilization": 0.5}, 0.5, ""),
+        ({"n_ubatch": 512}, 0.92, "n_ubatch = 512 is not modelled for vllm; the default is used"),
+        ({"distributed_executor_backend": "ray"}, 0.92, "--distributed-executor-backend is taken to move no memory"),
+    ],
+)
+def test_check_takes_them_beside_a_file(option: dict[str, Any], fraction: float, said: str, tmp_path: Path) -> None:
+    script = tmp_path / "serve.sh"
+    script.write_text(f"vllm serve {LLAMA} --max-model-len 8192\n", encoding="utf-8")
+    (verdict,) = kvplan.check(script, device="h100-80gb", engine_option=option)
+    assert verdict.plan is not None
+    assert verdict.plan.question["memory_fraction"][0] == fraction
+    assert said in "; ".join(finding.message for finding in verdict.findings)
+    with pytest.raises(SpecError, match="no engine has such an option"):
+        kvplan.check(script, device="h100-80gb", engine_option={"foo": 1})
