@@ -28,7 +28,7 @@ COPIED = ("mxfp",)
 #: graphs, machines apart, experts, a vendor's libraries), of 11 on eight modules (eleventh to twentieth set) four. Of 86 others 4 did.
 MANY, MANY_MODULES = 4, 8
 #: Of replicas that share experts, whose kernels take all replicas' tokens: of 12 starts so called blind (to the twenty-first set) five
-#: failed, two with an activation peak of 11.9 GiB for 4.2 estimated (vllm#51908).
+#: failed, one with an activation peak of 11.9 GiB for 4.2 estimated (vllm#51908).
 OF_ALL_REPLICAS = "what experts' kernels hold of all replicas' tokens differs between builds"
 #: Of GPUs that share their memory with the host: of 18 starts so called before anybody looked two were refused, one with 19 GiB to spare,
 #: since the cache of the files that it had read counted as used.
