@@ -61,7 +61,7 @@ _METHODS: Times = {
     ("0.11.2", "0.23.0"): "cpu_awq",
     ("0.15.0", ""): "modelopt_mxfp8",
     ("0.16.0", ""): "modelopt_mixed",
-    ("0.18.0", ""): "mxfp8",
+    ("0.18.1", ""): "mxfp8",
     ("0.19.1", ""): "deepseek_v4_fp8 fp8_per_block fp8_per_tensor gpt_oss_mxfp4 humming int8_per_channel_weight_only online",
     ("0.21.0", ""): "auto_gptq",
     ("0.23.0", ""): "auto_awq fp8_per_channel",

@@ -262,6 +262,16 @@ CONNECTORS: Times = {
 
 _MODES = "NONE STOCK_TORCH_COMPILE DYNAMO_TRACE_ONCE VLLM_COMPILE"
 
+_ONLINE: Times = {
+    ("", ""): (
+        "None fp8_per_block fp8_per_block_dynamic fp8_per_block_static fp8_per_tensor fp8_per_tensor_dynamic fp8_per_tensor_static "
+        "fp8_per_token int8_per_channel_static mxfp4 mxfp8"
+    ),
+    ("0.22.1", ""): "fp8_per_channel fp8_per_channel_static",
+    ("0.25.1", ""): "nvfp4_per_token",
+    ("0.30.0", ""): "int4_per_group_32 int8_per_group_32",
+}
+
 #: What is no free text among them: `option.key` -> values.
 VALUES: dict[str, Times] = {
     "--attention-config.flash_attn_version": {
@@ -295,6 +305,21 @@ VALUES: dict[str, Times] = {
     "--profiler-config.profiler": {
         ("", ""): "None cuda torch",
         ("0.27.0", ""): "proton",
+    },
+    "--quantization-config.linear": _ONLINE,
+    "--quantization-config.moe": {**_ONLINE, ("0.21.0", ""): "int8_per_channel_weight_only"},
+    "--speculative-config.draft_lm_head_quantization": {("", ""): "None fp8 nvfp4"},
+    "--speculative-config.draft_sample_method": {
+        ("", ""): "greedy",
+        ("", "0.22.1"): "gumbel",
+        ("0.21.0", ""): "probabilistic",
+    },
+    "--speculative-config.rejection_sample_method": {
+        ("", "0.21.0"): "probabilistic strict",
+        ("0.18.1", ""): "synthetic",
+        ("0.20.2", ""): "standard",
+        ("0.24.0", ""): "block",
+        ("0.32.0", ""): "fly",
     },
     "--speculative-config.method": {  # SpeculativeMethod of config/speculative.py, 30 wheels
         ("", ""): "None deepseek_mtp draft_model eagle eagle3 ngram",
