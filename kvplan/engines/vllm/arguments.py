@@ -37,6 +37,7 @@ from kvplan.engines.vllm.media import LIMITS, MEDIA_IO, PROCESSOR
 from kvplan.engines.vllm.media_said import media_said
 from kvplan.engines.vllm.option_rows import ROWS
 from kvplan.engines.vllm.option_values import POOLING
+from kvplan.engines.vllm.quantised import NEEDS_SETTINGS, TAKES
 from kvplan.engines.vllm.together import METHODS, NGRAMS, SUFFIX_DEPTH, asked_of, by_value, few_cpu_loras, together
 from kvplan.engines.vllm.variables import EITHER as EITHER_VARIABLES
 from kvplan.engines.vllm.variables import QUIET, TIMES
@@ -241,7 +242,8 @@ ARGUMENTS = Arguments(
     choices=CHOICES,
     objects=OBJECTS,
     bounds=BOUNDS,
-    packed_only=PACKED_ONLY | {"modelopt", "modelopt_fp4"},
+    packed_only=PACKED_ONLY | NEEDS_SETTINGS,
+    methods=TAKES,
     own_code=OWN_CODE,
     exclusions=EXCLUSIONS,
     optional=frozenset(

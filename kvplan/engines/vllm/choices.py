@@ -187,6 +187,7 @@ CHOICES: dict[str, Times] = {
         ("0.29.0", ""): "glm5_next_mtp",
         ("0.32.0", ""): "step5_mtp",
     },
+    "--safetensors-load-strategy": {("", "0.24.0"): "*", ("", ""): "None eager lazy prefetch torchao"},
     "--tool-strict-level": {("", ""): "auto function parameter", ("0.32.0", ""): "None"},
     "--uvicorn-log-level": {("", ""): "critical debug error info trace warning"},
     "--video-pruning-method": {("", ""): "evs vidcom2"},

@@ -132,7 +132,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     ),
     Exclusion(
         "data_parallel_hybrid_lb=True", "data_parallel_size_local=*",
-        "--data-parallel-hybrid-lb requires --data-parallel-size-local", "0.27",
+        "--data-parallel-hybrid-lb requires --data-parallel-size-local", "0.10.2",
     ),
     Exclusion(
         'attention_backend=*&attention_config~"backend"', "attention_config=",
@@ -157,15 +157,15 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     ),
     Exclusion(
         "data_parallel_external_lb=True&data_parallel_size>1", "data_parallel_rank=*|nnodes>1",
-        "Invalid data-parallel launch options: `--data-parallel-external-lb` requires a data-parallel rank", "0.27",
+        "Invalid data-parallel launch options: `--data-parallel-external-lb` requires a data-parallel rank", "0.12",
     ),
     Exclusion(
         "data_parallel_hybrid_lb=True&data_parallel_external_lb=True", "data_parallel_hybrid_lb=",
-        "`--data-parallel-hybrid-lb` and `--data-parallel-external-lb` cannot be enabled together", "0.27",
+        "`--data-parallel-hybrid-lb` and `--data-parallel-external-lb` cannot be enabled together", "0.12",
     ),
     Exclusion(
         "data_parallel_rank=*&data_parallel_size_local>1", "data_parallel_rank=",
-        "an external data-parallel rank requires `--data-parallel-size-local 1`", "0.27",
+        "an external data-parallel rank requires `--data-parallel-size-local 1`", "0.12",
     ),
     Exclusion(
         "nnodes>1&data_parallel_backend=ray", "data_parallel_backend=,mp", "`--nnodes` requires `--data-parallel-backend mp`", "0.12",
@@ -177,7 +177,18 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     Exclusion("nnodes>1&node_rank=*", "nnodes>node_rank", "`--node-rank` must be less than nnodes", "0.12"),
     Exclusion(
         "enable_elastic_ep=True&data_parallel_hybrid_lb=True", "data_parallel_hybrid_lb=",
-        "Elastic EP is not compatible with data_parallel_hybrid_lb", "0.33",
+        "Elastic EP is not compatible with data_parallel_hybrid_lb", "0.17",
+    ),
+    *(
+        Exclusion(
+            f"enable_elastic_ep=True&{outside}", "enable_elastic_ep=", "Elastic EP is not compatible with data_parallel_external_lb",
+            "0.17", "0.33",
+        )
+        for outside in ("data_parallel_external_lb=True", "data_parallel_rank=*")
+    ),
+    Exclusion(
+        "dcp_comm_backend=a2a", "decode_context_parallel_size>1",
+        "dcp_comm_backend='a2a' requires decode_context_parallel_size > 1", "0.18", "0.29",
     ),
     Exclusion(
         "ray_workers_use_nsight=True", "distributed_executor_backend=ray|data_parallel_backend=ray",
@@ -212,7 +223,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         )
         for other in ("seq_pooling_type", "tok_pooling_type")
     ),
-    Exclusion('pooler_config~"task":"score"', "pooler_config=", "`score` task was removed; use `classify` instead", "0.26"),
+    Exclusion('pooler_config~"task":"score"', "pooler_config=", "`score` task was removed; use `classify` instead", "0.19"),
     *(
         Exclusion(
             f'quantization_config~"targets"&quantization_config~"{layers}"', "quantization_config=",

@@ -112,7 +112,23 @@ def words_as_numbers(settled: Settled) -> Values:
     return {} if SLIDING in s.skip_layers and s.formats.k.startswith("turboquant") else None
 
 
+def flexible_windows(settled: Settled) -> Values:
+    """Layers with windows under FlexAttention, which V1 takes for f32 (platforms/cuda.py get_attn_backend_cls)."""
+    s = settings_of(settled)
+    windows = any(
+        t.keep.kind == "window" for layer in settled.layers for cache in layer.caches if cache.form == "kv" for t in cache.tensors
+    )
+    flexible = s.backend == "FLEX_ATTENTION" or (s.backend is None and s.formats.compute == "f32")
+    return {} if windows and flexible and s.rules.v1 and s.platform == "cuda" else None
+
+
 CHECKS = (
+    Stop(
+        "windows and FlexAttention", "FlexAttention does not support sliding window yet.",
+        "32-bit floats are computed by FlexAttention alone, which has no windows in this release",
+        (Move("dtype", "bfloat16 or float16"), Move("engine_version", "0.11 or later")), "v1/attention/backends/flex_attention.py",
+        since="0.10.2", before="0.11", when=flexible_windows, loading=True,
+    ),
     Stop(
         "routed experts handed back", "AuxOutput Connector {lacks:t}.", "they are kept beside the blocks of a mixture's prefixes",
         (Move("option:enable_return_routed_experts", "false"),), "config/vllm.py _verify_aux_output_compatibility",
