@@ -264,4 +264,11 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "prefill_context_parallel_size>1", "prefill_context_parallel_size=",
         "Prefill context parallelism is not fully supported. Please set prefill_context_parallel_size to 1", "0.12", "0.13",
     ),
+    *(
+        Exclusion(
+            f"{run}=*&block_size=*&decode_context_parallel_size>1", f"{run}<=block_size",
+            f"Block_size should be greater than or equal to and divisible by {run}", since,
+        )
+        for run, since in (("dcp_kv_cache_interleave_size", "0.11.1"), ("cp_kv_cache_interleave_size", "0.12.0"))
+    ),
 )  # fmt: skip

@@ -21,7 +21,7 @@ TOWER_HEADS: dict[str, int] = {"Glm4vForConditionalGeneration": 12, "Glm4vMoeFor
 def tower_heads(settled: Settled) -> Values:
     d, s = settled.question, settings_of(settled)
     heads = TOWER_HEADS.get(d.model.architecture or "")
-    whole = d.multimodal == "off" or Options(d).text("mm_encoder_tp_mode") == "data"
+    whole = Options(d).text("mm_encoder_tp_mode") == "data"  # without its inputs the tower is built all the same, and then left empty
     return {"heads": heads, "tp": s.tp} if heads and heads % s.tp and not whole else None
 
 
@@ -122,7 +122,23 @@ def flexible_windows(settled: Settled) -> Values:
     return {} if windows and flexible and s.rules.v1 and s.platform == "cuda" else None
 
 
+#: Classes whose logits are capped (attn_logit_softcapping, attn_logit_softcap), and how f32 is computed up to this release.
+CAPPED, FLEXIBLE_F32 = ("Gemma2ForCausalLM", "Gemma2Model", "Grok1ForCausalLM", "Grok1ModelForCausalLM"), "0.12"
+
+
+def flexible_caps(settled: Settled) -> Values:
+    """Capped logits under FlexAttention."""
+    s = settings_of(settled)
+    flexible = s.backend == "FLEX_ATTENTION" or (s.backend is None and s.formats.compute == "f32" and not s.since(FLEXIBLE_F32))
+    return {} if settled.question.model.architecture in CAPPED and flexible and s.rules.v1 and s.platform == "cuda" else None
+
+
 CHECKS = (
+    Stop(
+        "capped logits and FlexAttention", "FlexAttention does not support logits soft cap yet.", "the model caps its logits",
+        (Move("option:attention_backend", "none"), Move("dtype", "bfloat16")), "v1/attention/backends/flex_attention.py",
+        since="0.10.2", when=flexible_caps, loading=True,
+    ),
     Stop(
         "windows and FlexAttention", "FlexAttention does not support sliding window yet.",
         "32-bit floats are computed by FlexAttention alone, which has no windows in this release",

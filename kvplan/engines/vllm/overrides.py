@@ -35,6 +35,8 @@ HARMLESS = frozenset({
 LENGTHS = frozenset(
     {"n_positions", "max_seq_len", "seq_length", "max_target_positions", "max_sequence_length", "max_seq_length", "seq_len"}
 )
+#: Classes with towers whose published configs have the text model's keys beside the towers' (transformers' Qwen2VLConfig).
+FLAT = ("Qwen2VL", "Qwen2_5_VL")
 #: Classes whose published lengths are what YaRN makes of a shorter one.
 YARN = ("DeepseekV2", "DeepseekV3", "KimiK25", "GptOss")
 #: Kinds of RoPE that leave the length as it is; others multiply it by their factor.
@@ -98,7 +100,8 @@ def apply(model: ModelSpec, keys: Mapping[str, Any], rules: VllmRules, version: 
     for key, value in keys.items():
         if key == "text_config" and isinstance(value, dict):
             continue
-        changed = None if model.towers and key != "architectures" else _one(model, key, value, rules, version)
+        whole = not model.towers or key == "architectures" or (model.architecture or "").startswith(FLAT)
+        changed = _one(model, key, value, rules, version) if whole else None
         if changed is None and key not in HARMLESS:
             unread.append(key)
         model, read = (changed, [*read, key]) if changed is not None and changed is not model else (model, read)

@@ -29,6 +29,8 @@ SHARED_SINCE = "0.29"
 _16, _E4, _E5 = "f16 bf16 f32", "fp8_e4m3", "fp8_e5m2"
 #: Backends that compute in f32 (supported_dtypes).
 _F32 = ("TRITON_ATTN", "FLEX_ATTENTION")
+#: ... and those that compute in bfloat16 alone.
+_BF16 = ("FLASHMLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM120")
 _PER_HEAD, _TURBO = "int8_per_token_head fp8_per_token_head", "turboquant_k8 turboquant_k4 turboquant_k3"
 
 #: A format of Gaudi's alone, which FlashAttention took for FP8 up to a release.
@@ -125,6 +127,8 @@ def _fits(one: Taker, s: VllmSettings, settled: Settled, kind: str, at: int) -> 
     if (one.since and not s.since(one.since)) or (one.before and s.since(one.before)):
         return False
     if s.formats.compute == "f32" and one.name not in _F32:
+        return False
+    if s.formats.compute == "f16" and one.name in _BF16:
         return False
     if d.kv_dtype == GAUDI and (one.name != "FLASH_ATTN" or s.since(GAUDI_SINCE)):
         return False
