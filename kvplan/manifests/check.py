@@ -134,6 +134,7 @@ def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = 
         release = str(plan.question["engine_version"][0])
         untrusted = weights.untrusted(found, model, engines.arguments(found.engine), release)
         findings += [untrusted] if untrusted else []
+        findings += weights.of_its_kind(found, model)
         findings += _devices(found, plan, question, unresolved)
         findings += _too_long(found, plan, question)
         findings += _notes(found, plan) + _risks(found, plan)

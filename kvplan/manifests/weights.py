@@ -9,6 +9,7 @@ from kvplan import catalogue
 from kvplan.dtypes import canonical_weight, weight_scheme
 from kvplan.engines.common.arguments import Arguments
 from kvplan.engines.common.choices import is_there
+from kvplan.engines.common.exclusions import kinds
 from kvplan.engines.common.releases import in_force
 from kvplan.engines.common.stored import stored
 from kvplan.engines.common.words import Finding, Given, Place
@@ -127,6 +128,15 @@ def needs_code(name: str, engine: Arguments, release: str | None) -> str:
     starts = next((start for start in engine.own_code if "/" in start and model.id.startswith(start)), named)
     bounds = engine.own_code.get(starts)
     return named if bounds is not None and in_force(*bounds, release) else ""
+
+
+def of_its_kind(found: Found, model: str) -> list[Finding]:
+    """What stops an engine of a command's options with a model of this kind; nothing, of one that the catalogue does not have."""
+    try:
+        of = kinds(catalogue.find_model(model)) if found.by_kind else frozenset()
+    except KvplanError:
+        return []
+    return [one for kind, one in found.by_kind if kind in of]
 
 
 def untrusted(found: Found, asked: str, engine: Arguments, release: str | None) -> Finding | None:

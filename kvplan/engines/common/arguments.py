@@ -99,7 +99,7 @@ class Adapters(NamedTuple):
 class Answer(NamedTuple):
     """What an engine makes of its options: names of the question (engine options as `engine_option.KEY`), the model, what is to be said.
     `weights`: the engine's word for what the checkpoint is stored in (stored.py). `trusts`: a repository's own code may run. `adapters`:
-    those whose rank the command does not say."""
+    those whose rank the command does not say. `by_kind`: what stops it with a kind of model (exclusions.py)."""
 
     question: Mapping[str, Given]
     model: Given | None = None
@@ -111,6 +111,7 @@ class Answer(NamedTuple):
     weights: Given | None = None
     trusts: bool = True
     adapters: Adapters | None = None
+    by_kind: tuple[tuple[str, Finding], ...] = ()
 
 
 #: What `finish` is told the release by, where it is known.

@@ -271,4 +271,44 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         )
         for run, since in (("dcp_kv_cache_interleave_size", "0.11.1"), ("cp_kv_cache_interleave_size", "0.12.0"))
     ),
+    Exclusion(
+        "default_mm_loras=*", "default_mm_loras=", "Default modality-specific LoRA(s) were provided for a non multimodal model", "0.10",
+        of="text",
+    ),
+    *(
+        Exclusion(
+            f"{outside}&data_parallel_size>1", "data_parallel_size=",
+            "Non-MoE models do not support external data parallel mode. For external load balancing, launch independent vLLM instances",
+            "0.21", of="dense",
+        )
+        for outside in ("data_parallel_rank=*", "data_parallel_external_lb=True")
+    ),
+    Exclusion(
+        "enable_prompt_embeds=True", "enable_prompt_embeds=", "--enable-prompt-embeds is not supported with encoder-decoder models",
+        "0.29", of="encoder-decoder",
+    ),
+    *(
+        Exclusion(
+            f"mm_tensor_ipc=torch_shm&{size}>1", "mm_tensor_ipc=",
+            "mm_tensor_ipc='torch_shm' is not supported with data_parallel_size > 1 or tensor_parallel_size > 1 or "
+            "pipeline_parallel_size > 1", "0.19", of="media",
+        )
+        for size in ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+    ),
+    *(
+        Exclusion(
+            f"{path}=*", "mm_encoder_attn_dtype=fp8",
+            "'mm_encoder_fp8_scale_path' and 'mm_encoder_fp8_scale_save_path' require 'mm_encoder_attn_dtype' to be 'fp8'", "0.21",
+            of="media",
+        )
+        for path in ("mm_encoder_fp8_scale_path", "mm_encoder_fp8_scale_save_path")
+    ),
+    Exclusion(
+        "mm_shm_cache_max_object_size_mb=*", "mm_processor_cache_type=shm",
+        "'mm_shm_cache_max_object_size_mb' should only be set when 'mm_processor_cache_type' is 'shm'", "0.12", of="media",
+    ),
+    Exclusion(
+        'ec_transfer_config~"ec_role":"ec_producer"', "ec_transfer_config=", "An EC producer-only instance requires a multimodal model",
+        "0.29", of="text",
+    ),
 )  # fmt: skip
