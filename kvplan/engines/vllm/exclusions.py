@@ -311,4 +311,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         'ec_transfer_config~"ec_role":"ec_producer"', "ec_transfer_config=", "An EC producer-only instance requires a multimodal model",
         "0.29", of="text",
     ),
+    Exclusion(
+        "video_pruning_rate=*", "video_pruning_rate<=0.9999", "video_pruning_rate Input should be less than 1", "0.12", of="media",
+    ),
 )  # fmt: skip

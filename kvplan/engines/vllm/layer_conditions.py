@@ -18,6 +18,18 @@ from kvplan.engines.vllm.settings import settings_of
 TOWER_HEADS: dict[str, int] = {"Glm4vForConditionalGeneration": 12, "Glm4vMoeForConditionalGeneration": 12}
 
 
+#: Classes whose tower's MLP is dealt out, too, and how wide it is in the published configs: hidden size of the text model -> width
+#: (vision_config intermediate_size: Qwen2.5-VL-3B and 7B 3,420, larger ones 3,456).
+TOWER_WIDTHS: dict[str, dict[int, int]] = {"Qwen2_5_VLForConditionalGeneration": {2048: 3420, 3584: 3420}}
+
+
+def tower_width(settled: Settled) -> Values:
+    d, s = settled.question, settings_of(settled)
+    width = TOWER_WIDTHS.get(d.model.architecture or "", {}).get(d.model.hidden_size or 0)
+    whole = Options(d).text("mm_encoder_tp_mode") == "data"
+    return {"width": width, "tp": s.tp} if width and width % s.tp and not whole else None
+
+
 def tower_heads(settled: Settled) -> Values:
     d, s = settled.question, settings_of(settled)
     heads = TOWER_HEADS.get(d.model.architecture or "")
@@ -170,6 +182,11 @@ CHECKS = (
         "layers read the cache of an earlier one, which is in another stage", (Move("pp", "1, with a larger tp"),),
         "model_executor/layers/attention/attention.py validate_kv_sharing_target", since="0.10", when=shared_over_stages, loading=True,
         numbers="layer {layer} reads the cache of layer {target}",
+    ),
+    Stop(
+        "width of a tower", "AssertionError", "the MLPs of the vision tower are dealt out to the ranks, which must divide their width",
+        (Move("option:mm_encoder_tp_mode", "data"), Move("tp", "a size that divides {width}")), "model_executor/layers/linear.py",
+        since="0.10.2", when=tower_width, loading=True, numbers="a width of {width} over {tp} ranks",
     ),
     Stop(
         "heads of a tower", "{heads} is not divisible by {tp}", "the {heads} heads of the vision tower are dealt out to {tp} ranks",

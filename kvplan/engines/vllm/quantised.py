@@ -13,8 +13,9 @@ NEEDS_SETTINGS = frozenset({
     "modelopt", "modelopt_fp4", "modelopt_mixed", "modelopt_mxfp8", "auto_awq", "auto_gptq", "compressed-tensors", "fbgemm_fp8", "inc",
     "moe_wna16", "quark", "torchao",
 })  # fmt: skip
-#: Own method -> names; a name that a release does not have stops it anyway (choices.py).
-TAKES: dict[str, Times] = {
+#: GGUF took the place of any other while a release had it and its check (0.20 to 0.23).
+_GGUF: Times = {("0.19.1", "0.24.0"): "gguf"}
+_NAMES: dict[str, Times] = {
     "awq": {("", ""): "auto_awq awq awq_marlin cpu_awq humming ipex moe_wna16"},
     "gptq": {("", ""): ("auto_gptq bitblas cpu_gptq gptq gptq_bitblas gptq_marlin gptq_marlin_24 humming ipex marlin moe_wna16")},
     "fp8": {("", ""): "fp8 humming deepseek_v4_fp8"},
@@ -25,3 +26,5 @@ TAKES: dict[str, Times] = {
     "bitsandbytes": {("", ""): "bitsandbytes humming"},
     "quark": {("", ""): "humming quark"},
 }
+#: Own method -> names; a name that a release does not have stops it anyway (choices.py).
+TAKES: dict[str, Times] = {own: {**names, **_GGUF} for own, names in _NAMES.items()}
