@@ -193,6 +193,12 @@ def named(settled: Settled) -> Values:
     return {"backend": s.backend, "reason": f"{kind} attention with a cache of {s.formats.k} on compute capability {on.version_of(at)}"}
 
 
+def forced_cutlass(settled: Settled) -> Values:
+    """Sparse latents on compute capability 10.0, where this release names a backend of its own accord (vllm-project/vllm issue 30214)."""
+    s = settings_of(settled)
+    return {} if _kind(s) == "sparse" and on.capability(settled.question) == 100 and not s.backend and _on_nvidia(settled) else None
+
+
 def _on_nvidia(settled: Settled) -> bool:
     device = settled.question.device
     return device is not None and device.vendor == "nvidia" and settings_of(settled).platform == "cuda"
@@ -254,6 +260,17 @@ CHECKS: tuple[Stop, ...] = (
         when=named,
         loading=True,
         numbers="{reason}",
+    ),
+    Stop(
+        "sparse latents on 10.0",
+        "Selected backend AttentionBackendEnum.CUTLASS_MLA is not valid for this configuration. Reason: ['sparse not supported']",
+        "this release names CUTLASS_MLA by itself for latent attention on this GPU, which has no kernels of chosen tokens",
+        (Move("option:attention_backend", "FLASHMLA_SPARSE"), Move("engine_version", "0.13 or later")),
+        "platforms/cuda.py check_and_update_config",
+        since="0.12",
+        before="0.13",
+        when=forced_cutlass,
+        loading=True,
     ),
     Stop(
         "a cache in 16 bits",
