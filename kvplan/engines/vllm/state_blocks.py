@@ -61,9 +61,10 @@ _SMALLER = (Move("option:enable_prefix_caching", "false"), Move("tp", "a larger 
 
 
 def _alone(settled: Settled) -> Values:
-    """Prefixes kept of a model that has states alone."""
+    """Prefixes kept of a model that has states alone, where no block size is asked for, which would then be theirs."""
     s = settings_of(settled)
-    return {} if s.caching and s.forms and s.forms <= KEPT_STATES and s.rules.v1 else None
+    asked = settled.question.block_size is not None
+    return {} if s.caching and s.forms and s.forms <= KEPT_STATES and s.rules.v1 and not asked else None
 
 
 def _headless(settled: Settled) -> Values:
@@ -74,11 +75,11 @@ _NO_PREFIXES, _OFF = "this release keeps no prefixes of a model that has states 
 CHECKS: tuple[Stop, ...] = (
     Stop(
         "prefixes of states alone", "UnitaryKVCacheCoordinator assumes hash_block_size == block_size", _NO_PREFIXES,
-        (_OFF, Move("engine_version", "0.18 or later")), "v1/core/kv_cache_coordinator.py", since="0.12", before="0.15", when=_alone,
+        (_OFF, Move("block_size", "a size")), "v1/core/kv_cache_coordinator.py", since="0.12", before="0.15", when=_alone,
     ),
     Stop(
         "prefixes of states alone", "bad operand type for unary -: 'NoneType'", _NO_PREFIXES,
-        (_OFF, Move("engine_version", "0.18 or later")), "v1/core/single_type_kv_cache_manager.py, utils/math_utils.py cdiv",
+        (_OFF, Move("block_size", "a size")), "v1/core/single_type_kv_cache_manager.py, utils/math_utils.py cdiv",
         since="0.15", before="0.18", when=_alone,
     ),
     Stop(
