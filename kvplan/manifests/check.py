@@ -136,6 +136,7 @@ def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = 
         release = str(plan.question["engine_version"][0])
         untrusted = weights.untrusted(found, model, engines.arguments(found.engine), release)
         findings += [untrusted] if untrusted else []
+        findings += weights.of_its_kind(found, model)
         findings += _devices(found, plan, question, unresolved)
         findings += _too_long(found, plan, question)
         findings += _notes(found, plan) + _risks(found, plan)
@@ -176,15 +177,17 @@ def _weighed(
 ) -> tuple[Plan | None, list[Finding], list[Unresolved]]:
     """The plan with the weights that the command says; open where it says another format than can be counted."""
     claim = weights.claims(found.weights, found.model, model, found.places.get("model", found.place))
-    if claim is None or "weight_dtype" in given:
+    if "weight_dtype" in given:
         return _ask(ask, model, question, found)
-    said = question.pop("weight_dtype", None)
+    said = question.pop("weight_dtype", None) if claim else None
     plan, findings, unresolved = _ask(ask, model, question, found)
     if plan is None:
         return plan, findings, unresolved
-    own = str(plan.question["weight_dtype"][0])
-    if (stop := weights.packed_nowhere(found.weights, found.model, model, own, engines.arguments(found.engine))) is not None:
+    own, release = (str(plan.question[name][0]) for name in ("weight_dtype", "engine_version"))
+    if (stop := weights.misnamed(found.weights, found.model, model, own, engines.arguments(found.engine), release)) is not None:
         return plan, [*findings, stop], unresolved
+    if claim is None:
+        return plan, findings, unresolved
     format_, why = weights.settled(claim, own)
     if why:
         give = f"ask with --weight-dtype {claim.format or 'NAME'}, or --model with the release that is meant"

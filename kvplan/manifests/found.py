@@ -129,6 +129,7 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside, *, joins: bo
         local_dp=answer.local_dp,
         weights=answer.weights or start.weights,
         trusts=answer.trusts,
+        by_kind=answer.by_kind,
         host=site.host,
         on=chosen(visible(site.on, start.env), start.words) if site.host else (),
         limits=start.limits if site.limits == Limits() else site.limits,

@@ -23,6 +23,7 @@ class Found(NamedTuple):
     local_dp    data parallel ranks that run here, where fewer than all
     weights     the engine's word for what the checkpoint is stored in, where the command says one
     trusts      whether code of the model's repository may run
+    by_kind     what stops it with a kind of model (exclusions.py)
     host        what is started together on one machine; empty: not known. on: the devices of it that the engine sees (together.py)
     limits      what its container may hold beside the GPU
     copies      how many of it run on that machine, all with the same devices
@@ -43,6 +44,7 @@ class Found(NamedTuple):
     local_dp: int | None = None
     weights: Given | None = None
     trusts: bool = True
+    by_kind: tuple[tuple[str, Finding], ...] = ()
     host: str = ""
     on: tuple[str, ...] = ()
     limits: Limits = Limits()

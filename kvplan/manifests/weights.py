@@ -8,6 +8,8 @@ from typing import NamedTuple
 from kvplan import catalogue
 from kvplan.dtypes import canonical_weight, weight_scheme
 from kvplan.engines.common.arguments import Arguments
+from kvplan.engines.common.choices import is_there
+from kvplan.engines.common.exclusions import kinds
 from kvplan.engines.common.releases import in_force
 from kvplan.engines.common.stored import stored
 from kvplan.engines.common.words import Finding, Given, Place
@@ -15,6 +17,7 @@ from kvplan.errors import KvplanError
 from kvplan.manifests.values import Found
 from kvplan.names import look_up
 from kvplan.names.releases import TAG, taken_apart
+from kvplan.spec import ModelSpec
 
 _PART = re.compile(r"-\d{5}-of-\d{5}$")
 _FILE = re.compile(rf"(.+?)[-_.](?:gguf[-_.])?({TAG.pattern})", re.IGNORECASE)
@@ -73,18 +76,44 @@ def settled(claim: Claim, own: str) -> tuple[str | None, str]:
     return None, f"{claim.said} says {claim.format}, and the model known by that name is stored in {own}"
 
 
-def packed_nowhere(flag: Given | None, name: str | None, asked: str, own: str, engine: Arguments) -> Finding | None:
-    """What stops an engine that is told to read packed weights from a release that is known and holds none.
+def misnamed(flag: Given | None, name: str | None, asked: str, own: str, engine: Arguments, release: str | None) -> Finding | None:
+    """What stops an engine that is told another way of storing weights than a known release has: packed ones of a plain release, or of its
+    own method another (`own`: the format that it is stored in).
 
     A path, or another model than the file says (`asked`), is taken for what the flag says.
     """
-    if flag is None or flag.value not in engine.packed_only or name != asked or asked.count("/") != 1 or asked[0] in "./~":
+    if flag is None or name != asked or asked.count("/") != 1 or asked[0] in "./~":
         return None
-    if weight_scheme(canonical_weight(own.split("+")[0])) != "plain":
+    if weight_scheme(canonical_weight(own.split("+")[0])) == "plain":
+        if flag.value not in engine.packed_only:
+            return None
+        stops = f'{engine.name} stops with "Cannot find the config file for {flag.value}" or for want of its settings'
+        message = f"{flag.spelled} {flag.value}: {asked} is stored in {own}, and {stops}; name a release in {flag.value.partition('_')[0]}"
+        return Finding("not-so-packed", "error", message, flag.place)
+    method = _method(catalogue.find_model(asked))
+    taken = engine.methods.get(method)
+    if taken is None or is_there(engine, taken, str(flag.value), release) is not False:
         return None
-    stops = f'{engine.name} stops with "Cannot find the config file for {flag.value}"'
-    message = f"{flag.spelled} {flag.value}: {asked} is stored in {own}, and {stops}; name a release in {flag.value.partition('_')[0]}"
-    return Finding("not-so-packed", "error", message, flag.place)
+    says = f"Quantization method specified in the model config ({method}) does not match"
+    message = f'{flag.spelled} {flag.value}: {asked} is stored in {method}, and {engine.name} stops with "{says}"'
+    return Finding("another-method", "error", message, flag.place)
+
+
+#: Classes whose configs' methods are read as others by engines: how their names begin -> what is put before the method.
+_OF_THEIR_OWN = {"DeepseekV4": "deepseek_v4 ", "GptOss": "gpt_oss "}
+
+
+def _method(model: ModelSpec) -> str:
+    """The method that the model's config names, as engines spell it; empty where neither the spec nor a format of one method says it."""
+    formats = {part.format for part in model.quantization}
+    by_format = next((method for start, method in _METHODS.items() if any(one.startswith(start) for one in formats)), "")
+    prefix = next((prefix for start, prefix in _OF_THEIR_OWN.items() if (model.architecture or "").startswith(start)), "")
+    named = (model.method or by_format).replace("fbgemm-fp8", "fbgemm_fp8")
+    return f"{prefix}{named}" if named else ""
+
+
+#: Formats that one method alone has.
+_METHODS = {"fp8_block128": "fp8", "awq": "awq", "gptq": "gptq", "mxfp4": "mxfp4"}
 
 
 def needs_code(name: str, engine: Arguments, release: str | None) -> str:
@@ -99,6 +128,15 @@ def needs_code(name: str, engine: Arguments, release: str | None) -> str:
     starts = next((start for start in engine.own_code if "/" in start and model.id.startswith(start)), named)
     bounds = engine.own_code.get(starts)
     return named if bounds is not None and in_force(*bounds, release) else ""
+
+
+def of_its_kind(found: Found, model: str) -> list[Finding]:
+    """What stops an engine of a command's options with a model of this kind; nothing, of one that the catalogue does not have."""
+    try:
+        of = kinds(catalogue.find_model(model)) if found.by_kind else frozenset()
+    except KvplanError:
+        return []
+    return [one for kind, one in found.by_kind if kind in of]
 
 
 def untrusted(found: Found, asked: str, engine: Arguments, release: str | None) -> Finding | None:

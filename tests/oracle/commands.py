@@ -7,6 +7,7 @@ from typing import Any
 from kvplan.catalogue import find_model
 from kvplan.engines.common.arguments import Arguments
 from kvplan.engines.common.command_line import read
+from kvplan.engines.common.exclusions import kinds
 from kvplan.engines.common.words import words
 from kvplan.errors import KvplanError, UnsupportedError
 from kvplan.planner.plan import Plan
@@ -20,6 +21,9 @@ def planned(table: Arguments, option: str, row: dict[str, Any], release: str, kv
     """
     answer = read(table, words(option, row["model"], *row["argv"]), {}, release.partition(".post")[0])
     if refused := [one.message for one in answer.findings if one.severity == "error"]:
+        return refused[0]
+    of = kinds(find_model(row["model"])) if answer.by_kind else frozenset()
+    if refused := [one.message for kind, one in answer.by_kind if kind in of]:
         return refused[0]
     asked = {"kv_memory": kv_memory} | {name: one.value for name, one in answer.question.items()}
     options = {name.partition(".")[2]: asked.pop(name) for name in list(asked) if name.startswith("engine_option.")}

@@ -99,7 +99,7 @@ class Adapters(NamedTuple):
 class Answer(NamedTuple):
     """What an engine makes of its options: names of the question (engine options as `engine_option.KEY`), the model, what is to be said.
     `weights`: the engine's word for what the checkpoint is stored in (stored.py). `trusts`: a repository's own code may run. `adapters`:
-    those whose rank the command does not say."""
+    those whose rank the command does not say. `by_kind`: what stops it with a kind of model (exclusions.py)."""
 
     question: Mapping[str, Given]
     model: Given | None = None
@@ -111,6 +111,7 @@ class Answer(NamedTuple):
     weights: Given | None = None
     trusts: bool = True
     adapters: Adapters | None = None
+    by_kind: tuple[tuple[str, Finding], ...] = ()
 
 
 #: What `finish` is told the release by, where it is known.
@@ -194,6 +195,7 @@ class Arguments(NamedTuple):
     bounds         least and most of numbers
     exclusions     options that the engine refuses together, or one without another
     packed_only    values of its --quantization that it takes for a checkpoint which holds their settings alone
+    methods        a checkpoint's own method of quantisation -> values of --quantization that go with it (`*`: any); others are not checked
     own_code       class -> (first release, first later one that is not so): its repositories' code must run to read their config
     takes_devices  it takes the devices as they are, instead of a number that follows from parallel sizes
     per_slot       max_model_len is one slot's, where a plan says it over all
@@ -238,6 +240,7 @@ class Arguments(NamedTuple):
     bounds: tuple[Bound, ...] = ()
     exclusions: tuple[Exclusion, ...] = ()
     packed_only: frozenset[str] = frozenset()
+    methods: Mapping[str, Times] = {}
     own_code: Mapping[str, tuple[str, str]] = {}
     takes_devices: bool = False
     per_slot: bool = False

@@ -16,7 +16,7 @@ from kvplan.engines.common.words import Finding, Place, Severity, refuse, warn
 def takes(table: Arguments, name: str, word: str, version: str | None) -> bool | None:
     """Whether a release (None: the newest) takes this value of an option; None where that is not known."""
     said = table.choices.get(name)
-    return True if said is None else _there(table, said, word, version)
+    return True if said is None else is_there(table, said, word, version)
 
 
 def unknown(table: Arguments, row: Argument, name: str, words: list[str], place: Place, version: str | None) -> Iterator[Finding]:
@@ -37,7 +37,7 @@ def within(table: Arguments, path: str, name: str, value: Any, place: Place, ver
         return
     for key, inner in value.items():
         known = config.spelled(key, version) if config else key
-        if config and _there(table, config.keys, known, version) is False:
+        if config and is_there(table, config.keys, known, version) is False:
             yield _no_key(table, name, key, config.heedless, tuple(" ".join(config.keys.values()).split()), place, version)
             continue
         at = f"{path}.{known}"
@@ -59,7 +59,7 @@ def spoken(table: Arguments, row: Argument, version: str | None) -> Argument:
     return row._replace(says=says)
 
 
-def _there(table: Arguments, said: Times, word: str, version: str | None) -> bool | None:
+def is_there(table: Arguments, said: Times, word: str, version: str | None) -> bool | None:
     """Whether a word is among those of a release (None: the newest); None where that is not known. A word with * stands for its like."""
     times = [time for time, words in said.items() if any(fnmatchcase(word, one) for one in words.split())]
     asked = three_parts(version) if version else None

@@ -184,8 +184,10 @@ def read(
         findings.append(Finding("stray-word", "warning", message, extra.place))
     told = {RELEASE: Given(version, version)} if version else {}
     answer = answered(engine, {**variables, **parsed.given, **(more or {}), **told}, parsed.positional)
-    everything = (*parsed.findings, *findings, *excluded(engine.exclusions, parsed.seen, version), *answer.findings)
-    return answer._replace(findings=everything, unresolved=(*parsed.unresolved, *unresolved, *answer.unresolved))
+    stops = tuple(excluded(engine.exclusions, parsed.seen, version))
+    everything = (*parsed.findings, *findings, *(one for of, one in stops if not of), *answer.findings)
+    by_kind = tuple((of, one) for of, one in stops if of)
+    return answer._replace(findings=everything, by_kind=by_kind, unresolved=(*parsed.unresolved, *unresolved, *answer.unresolved))
 
 
 def answered(engine: Arguments, given: Mapping[str, Given], positional: Sequence[Word] = (), *, is_command: bool = True) -> Answer:

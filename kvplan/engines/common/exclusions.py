@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from kvplan.engines.common.releases import in_force
 from kvplan.engines.common.words import START, Finding, refuse
+from kvplan.spec import ModelSpec
 
 
 class Exclusion(NamedTuple):
@@ -15,7 +16,8 @@ class Exclusion(NamedTuple):
 
     Terms: `key=a,b` (one of these values; an empty one: not given), `key=*` (given), `key<=N`, `key>N` (N: a number or another key),
     `key~text` (has it within but for spaces, all of it known); `&` all of several terms, `|` any. Keys are long options with `_`. since,
-    before: first release that says so, first that does not any more; empty: always.
+    before: first release that says so, first that does not any more; empty: always. of: the kind of model (`kinds`) of which it says so;
+    empty: any.
     """
 
     asked: str
@@ -23,17 +25,26 @@ class Exclusion(NamedTuple):
     says: str
     since: str = ""
     before: str = ""
+    of: str = ""
 
 
 _TERM = re.compile(r"(\w+)(=|<=|>|~)(.*)")
 
 
-def excluded(table: tuple[Exclusion, ...], seen: Mapping[str, Any], version: str | None) -> Iterator[Finding]:
-    """Why the engine would not start. `seen`: options by their long spelling, with `_`; `version` None: the newest."""
+def excluded(table: tuple[Exclusion, ...], seen: Mapping[str, Any], version: str | None) -> Iterator[tuple[str, Finding]]:
+    """Why the engine would not start, and with which kind of model. `seen`: options by their long spelling, with `_`; `version` None: the
+    newest."""
     for one in table:
         given = in_force(one.since, one.before, version) and all(_holds(term, seen) for term in one.asked.split("&"))
         if given and not _wanted(one.wants, seen):
-            yield refuse(f"{one.says}; the engine would stop", START)
+            yield one.of, refuse(f"{one.says}; the engine would stop", START)
+
+
+def kinds(model: ModelSpec) -> frozenset[str]:
+    """What an engine's options may ask of a model: that it is text alone, takes media, has an encoder, or no experts."""
+    found = {"media"} if model.towers else {"text"} if (model.architecture or "").endswith("ForCausalLM") and not model.encoder else set()
+    routed = any(mlp.kind == "moe" for block in model.blocks.values() for mlp in block.mlps)
+    return frozenset(found | ({"encoder-decoder"} if model.encoder else set()) | (set() if routed else {"dense"}))
 
 
 def _wanted(terms: str, seen: Mapping[str, Any]) -> bool:

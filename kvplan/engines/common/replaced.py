@@ -34,3 +34,12 @@ def of_layers(model: ModelSpec, n: int) -> ModelSpec | None:
     used = {*kept, *([model.mtp.block] if model.mtp else [])}
     blocks = {name: block for name, block in model.blocks.items() if name in used}
     return model.changed(n_layers=n, layers=runs, blocks=blocks, deviations=())
+
+
+def slid(model: ModelSpec, window: int) -> ModelSpec:
+    """The model whose sliding layers keep the last `window` tokens."""
+    made = {
+        name: block.changed(mixers=tuple(one.changed(window=window) if one.kind == "sliding" else one for one in block.mixers))
+        for name, block in model.blocks.items()
+    }
+    return model.changed(blocks=made)

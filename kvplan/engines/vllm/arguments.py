@@ -15,12 +15,10 @@ from kvplan.engines.common.arguments import (
     Repository,
     adapters_of,
     allowed,
-    block,
     loaded_as,
     moved,
     names,
     number,
-    row,
 )
 from kvplan.engines.common.kinds import limits, structure
 from kvplan.engines.common.libraries import LOUD
@@ -37,9 +35,10 @@ from kvplan.engines.vllm.images import NGC, RUNPOD
 from kvplan.engines.vllm.keys import OBJECTS
 from kvplan.engines.vllm.media import LIMITS, MEDIA_IO, PROCESSOR
 from kvplan.engines.vllm.media_said import media_said
+from kvplan.engines.vllm.option_rows import ROWS
 from kvplan.engines.vllm.option_values import POOLING
-from kvplan.engines.vllm.together import METHODS, NGRAMS, asked_of, by_value, few_cpu_loras, together
-from kvplan.engines.vllm.unmodelled import EITHER, IRRELEVANT, LESS, MORE
+from kvplan.engines.vllm.quantised import NEEDS_SETTINGS, TAKES
+from kvplan.engines.vllm.together import METHODS, NGRAMS, SUFFIX_DEPTH, asked_of, by_value, few_cpu_loras, together
 from kvplan.engines.vllm.variables import EITHER as EITHER_VARIABLES
 from kvplan.engines.vllm.variables import QUIET, TIMES
 from kvplan.errors import UnsupportedError
@@ -49,144 +48,10 @@ RELEASES = (
     "0.18.0", "0.19.0", "0.20.0", "0.21.0", "0.22.0", "0.23.0", "0.24.0", "0.25.0", "0.26.0", "0.27.0", "0.28.0", "0.29.0", "0.30.0",
     "0.31.0", "0.32.0", "0.33.0",
 )  # fmt: skip
-#: Formats of a cache that it calls otherwise.
-KV_FORMATS = {"bf16": "bfloat16", "f16": "float16"}
-
-RUNNER = "option:runner"
 #: Options of words, which are joined by commas.
 WORDS = {"@lora_modules": "lora_target_modules", "@skipped": "kv_cache_dtype_skip_layers"}
 #: --task and --convert values under which the pooling runner serves (config/model.py _get_runner_type).
 POOLED = frozenset({"pooling", "embed", "embedding", "classify", "score", "reward", "pool", "token_embed", "token_classify"})
-
-ROWS = (
-    row("--model", "@model", printed="model_tag"),
-    row("--config", "@config"),
-    row("--max-model-len", "max_model_len", "auto", printed="max_seq_len"),
-    row("--max-num-seqs", "max_num_seqs", "int"),
-    row("--max-num-batched-tokens", "max_num_batched_tokens", "human"),
-    row("--block-size", "block_size", "int"),
-    row("--gpu-memory-utilization", "memory_fraction", "float"),
-    row("--device-memory-utilization", "memory_fraction", "float", since="0.31.0"),
-    row("--kv-cache-memory-bytes", "kv_memory", "human", since="0.10.2", printed="kv_cache_memory"),
-    row("--tensor-parallel-size -tp", "tp", "int"),
-    row("--pipeline-parallel-size -pp", "pp", "int"),
-    row("--data-parallel-size -dp", "dp", "int"),
-    row("--data-parallel-size-local -dpl", "@local_dp", "int", since="0.9.0"),
-    row("--decode-context-parallel-size -dcp", "dcp", "int", since="0.10.2"),
-    row("--prefill-context-parallel-size -pcp", "option:prefill_context_parallel_size", "int", since="0.12.0", effect="more"),
-    row("--enable-expert-parallel", "@ep", takes="switch"),
-    row("-ep", "@ep", takes="flag", since="0.14.0"),
-    row("--nnodes -n", "@nodes", "int", since="0.11.1"),
-    row("--node-rank -r", "@rank", "int", since="0.11.1"),
-    row("--headless", "@headless", takes="flag"),
-    row("--dtype", "dtype", "compute"),
-    row("--kv-cache-dtype", "kv_dtype", "format", says=KV_FORMATS),
-    row("--kv-cache-dtype-skip-layers", "@skipped", takes="many", since="0.19.0"),
-    row("--quantization -q", "@quantization"),
-    row("--load-format", "@load"),
-    row("--enforce-eager", "enforce_eager", takes="switch"),
-    row("--compilation-config -cc", "@compilation", "json"),
-    row("--cudagraph-capture-sizes", "@captured", takes="many", since="0.11.1"),
-    row("--max-cudagraph-capture-size", "@captured_most", "int", since="0.11.1"),
-    row("--cuda-graph-sizes", "@captured_early", takes="many", since="0.9.0", until="0.12.0"),
-    row("--optimization-level -O", "@level"),
-    row("--speculative-config -sc", "@speculative", "json"),
-    row("--spec-method", "@spec_method", since="0.22.0"),
-    row("--spec-model", "@spec_model", since="0.22.0"),
-    row("--spec-tokens", "@spec_tokens", "int", since="0.22.0"),
-    row("--speculative-model", "@spec_model", until="0.8.2"),
-    row("--num-speculative-tokens", "@spec_tokens", "int", until="0.8.2"),
-    row("--enable-lora", "@lora", takes="switch"),
-    row("--max-lora-rank", "@lora_rank", "int"),
-    row("--max-loras", "@loras", "int"),
-    row("--lora-modules", "@adapters", takes="many"),
-    row("--lora-target-modules", "@lora_modules", takes="many", since="0.19.0"),
-    row("--fully-sharded-loras", "option:fully_sharded_loras", takes="switch"),
-    row("--specialize-active-lora", "option:specialize_active_lora", takes="switch", since="0.16.0"),
-    row("--enable-mixed-moe-lora-format", "option:enable_mixed_moe_lora_format", takes="switch", since="0.22.0"),
-    row("--enable-moe-shared-loras", "option:enable_moe_shared_loras", takes="switch", since="0.26.0"),
-    row("--skip-mm-profiling", "option:skip_mm_profiling", takes="switch", since="0.10.1"),
-    row("--all2all-backend", "option:all2all_backend", since="0.11.1", variables="VLLM_ALL2ALL_BACKEND"),
-    row("", "option:deepep_buffer_size_mb", "int", variables="VLLM_DEEPEP_BUFFER_SIZE_MB"),
-    row("", "option:moe_dp_chunk_size", "int", variables="VLLM_MOE_DP_CHUNK_SIZE"),
-    row("--enable-eplb", "option:enable_eplb", takes="switch", since="0.9.2"),
-    row("--num-redundant-experts", "@redundant", "int", since="0.9.2", until="0.11.1"),
-    row("--eplb-window-size", "@eplb_window", "int", since="0.9.2", until="0.11.1"),
-    row("--eplb-config", "@eplb", "json", since="0.10.2"),
-    row("--limit-mm-per-prompt", "@limit_mm", "limits"),
-    row("--mm-processor-kwargs", "@processor", "json"),
-    row("--mm-processor-device", "@processor_device", since="0.28.0"),
-    row("--mm-ipc-gpu-memory-gb", "option:mm_ipc_gpu_memory_gb", "float", since="0.25.0"),
-    row("--media-io-kwargs", "@media_io", "json", since="0.9.2"),
-    row("", "option:engram_cpu_offload", "truth", "flag", until="0.30.0", variables="VLLM_PLE_CPU_OFFLOAD"),
-    row("--engram-config", "@engram", "json", since="0.30.0"),
-    row("", "option:video_loader_backend", variables="VLLM_VIDEO_LOADER_BACKEND"),
-    row("--mm-encoder-tp-mode", "option:mm_encoder_tp_mode", since="0.10.2"),
-    row("--enable-multimodal-encoder-data-parallel", "@tower_dp", takes="switch", since="0.9.1", until="0.12.0"),
-    row("--disable-chunked-mm-input", "option:disable_chunked_mm_input", takes="switch"),
-    row("--mm-processor-cache-gb", "option:mm_processor_cache_gb", "float", since="0.10.1", variables="VLLM_MM_INPUT_CACHE_GIB"),
-    row("--mm-processor-cache-type", "option:mm_processor_cache_type", since="0.11.0"),
-    row("--disable-mm-preprocessor-cache", "@no_mm_cache", takes="switch", until="0.12.0"),
-    row("--api-server-count -asc", "option:api_server_count", "int"),
-    row("--max-logprobs", "option:max_logprobs", "int"),
-    row("--max-cpu-loras", "option:max_cpu_loras", "int"),
-    row("--enable-sleep-mode", "option:enable_sleep_mode", takes="switch"),
-    row("--disable-custom-all-reduce", "option:disable_custom_all_reduce", takes="switch"),
-    row("--model-impl", "@model_impl"),
-    row("--distributed-executor-backend", "@executor"),
-    row("--worker-extension-cls", "@worker_extension"),
-    row("--language-model-only", "@text_only", takes="switch", since="0.17.1"),
-    row("--swap-space", "option:swap_space", "float", until="0.17.1"),
-    row("--kv-offloading-size", "option:kv_offloading_size", "float", since="0.11.1"),
-    row("--kv-offloading-backend", "option:kv_offloading_backend", since="0.11.1"),
-    row("--cpu-offload-gb", "option:cpu_offload_gb", "float"),
-    row("--num-gpu-blocks-override", "option:num_gpu_blocks_override", "int"),
-    row("--runner", RUNNER, since="0.10.1"),
-    row("--convert", "@convert", since="0.10.1"),
-    row("--pooler-config", "@pooler", "json", since="0.11.0"),
-    row("--task", RUNNER, says={"pooling": "embed"}, until="0.12.0"),
-    row("--enable-prefix-caching", "option:enable_prefix_caching", takes="switch"),
-    row("--async-scheduling", "option:async_scheduling", takes="switch", since="0.10.0"),
-    row("--mamba-cache-mode", "option:mamba_cache_mode", since="0.15.0"),
-    row("--mamba-block-size", "option:mamba_block_size", "int", since="0.11.1"),
-    row("--prefix-cache-retention-interval", "option:prefix_cache_retention_interval", "int", since="0.29.0"),
-    row("--use-replayssm", "option:use_replayssm", takes="switch", since="0.27.0"),
-    row("--replayssm-buffer-len", "option:replayssm_buffer_len", "int", since="0.27.0"),
-    row("--enable-return-routed-experts", "option:enable_return_routed_experts", takes="switch", since="0.14.0", effect="either"),
-    row("--prefix-match-unit", "option:prefix_match_unit", "int", since="0.26.0"),
-    row("--mamba-cache-dtype", "option:mamba_cache_dtype", since="0.10.1"),
-    row("--mamba-ssm-cache-dtype", "option:mamba_ssm_cache_dtype", since="0.10.1"),
-    row("--attention-backend", "option:attention_backend", since="0.13.0"),
-    row("--attention-config -ac", "@attention", "json", since="0.13.0"),
-    row("", "option:dyn_kvbm_cpu_cache_gb", "float", variables="DYN_KVBM_CPU_CACHE_GB"),
-    row("", "option:dyn_kvbm_disk_cache_gb", "float", variables="DYN_KVBM_DISK_CACHE_GB"),
-    row("", "option:attention_backend", variables="VLLM_ATTENTION_BACKEND", until="0.12.0"),  # what is written; read: TIMES
-    row("", "option:allow_long_max_model_len", "one_or_true", "flag", variables="VLLM_ALLOW_LONG_MAX_MODEL_LEN"),
-    row("", "option:pp_layer_partition", variables="VLLM_PP_LAYER_PARTITION"),
-    row("", "option:use_v1", "truth", "flag", variables="VLLM_USE_V1"),
-    row("", "option:v2_model_runner", "truth", "flag", variables="VLLM_USE_V2_MODEL_RUNNER"),
-    row("", "option:use_flashinfer_sampler", "truth", "flag", variables="VLLM_USE_FLASHINFER_SAMPLER"),
-    row("", "option:estimate_graphs", "truth", "flag", variables="VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"),
-    row("", "option:flashinfer_workspace", "int", variables="VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE"),
-    row("", "option:allocator", variables="PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF PYTORCH_HIP_ALLOC_CONF"),
-    row("--performance-mode", "option:performance_mode", since="0.17.1"),
-    row("--disable-hybrid-kv-cache-manager", "option:disable_hybrid_kv_cache_manager", takes="switch", since="0.9.1"),
-    row("--device", "@device", until="0.9.2"),
-    row("--kv-transfer-config", "!kv_transfer", "json", effect="either"),
-    row("--kv-events-config", "@kv_events", "json", since="0.9.0"),
-    row("--disable-sliding-window", "option:disable_sliding_window", takes="switch"),
-    row("--trust-remote-code", "@trust", takes="switch"),
-    row("--hf-overrides", "@overrides", "json"),
-    row("--rope-scaling", "@rope", "json", until="0.11.0"),
-    row("--enable-chunked-prefill", "option:enable_chunked_prefill", takes="switch"),
-    row("--long-prefill-token-threshold", "@long_prefill", "int"),
-    row("--max-num-scheduled-tokens", "!scheduled", "human", since="0.26.0", effect="either"),
-    *for_v0.ROWS,
-    *block(IRRELEVANT),
-    *block(EITHER, "either"),
-    *block(MORE, "more"),
-    *block(LESS, "less"),
-)  # fmt: skip
 
 #: From which release on requests are no longer than a draft model's, by the V2 runner (config/vllm.py _limit_max_model_len_to_draft).
 CUT_TO_DRAFT = (0, 33)
@@ -283,8 +148,8 @@ def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list
     model, tokens = config.get("model"), config.get("num_speculative_tokens")
     method = str(config.get("method") or ("ngram" if model in NGRAMS else "draft_model"))
     method = METHODS.get(method, method)
-    if tokens is None and method == "mtp":
-        tokens = 1
+    if tokens is None:
+        tokens = {"mtp": 1, "suffix": config.get("suffix_decoding_max_tree_depth", SUFFIX_DEPTH)}.get(method)
     if not isinstance(tokens, int) or tokens < 1:
         return [refuse(f"{one.spelled}: num_speculative_tokens is not given", one.place)]
     question["speculative"] = moved(one, f"{method}:{tokens}" + (f":{model}" if model and method != "ngram" else ""))
@@ -377,7 +242,8 @@ ARGUMENTS = Arguments(
     choices=CHOICES,
     objects=OBJECTS,
     bounds=BOUNDS,
-    packed_only=PACKED_ONLY | {"modelopt", "modelopt_fp4"},
+    packed_only=PACKED_ONLY | NEEDS_SETTINGS,
+    methods=TAKES,
     own_code=OWN_CODE,
     exclusions=EXCLUSIONS,
     optional=frozenset(

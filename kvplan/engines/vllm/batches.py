@@ -27,12 +27,12 @@ def batch_defaults(d: Deployment, rules: VllmRules, options: Options, max_model_
         tokens = {2048: 8192, 8192: 16384, 16384: 16384}[tokens] if offline and rules.v1 else tokens
     if not rules.v1:
         tokens = _v0_batch_tokens(d, rules, options, max_model_len)
-    elif not goes_in_pieces(d, rules, options, max_model_len):
-        tokens = max(tokens, max_model_len) if rules.cuts_batch == "always" else max_model_len
     if small_steps(options, d, rules_of(d)[0]):
         tokens = SMALL
     if options.text("performance_mode", ("balanced", "interactivity", "throughput")) == "throughput":
         tokens, seqs = tokens * 2, seqs * 2
+    if rules.v1 and not goes_in_pieces(d, rules, options, max_model_len):
+        tokens = max(tokens, max_model_len) if rules.cuts_batch == "always" else max_model_len
     tokens = max(tokens, least_batch(d, rules, max_model_len))
     cut = rules.cuts_batch == "always" or (rules.cuts_batch == "V0" and not rules.v1)
     chosen = d.max_num_batched_tokens or (min(tokens, (d.max_num_seqs or seqs) * max_model_len) if cut else tokens)

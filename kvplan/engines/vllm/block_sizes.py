@@ -11,6 +11,7 @@ from kvplan.engines.vllm import conditions as when
 from kvplan.engines.vllm.backends import BACKENDS, DEFAULT_BLOCK
 from kvplan.engines.vllm.backends import backend as backend_rows
 from kvplan.engines.vllm.blocks import uncommon_below
+from kvplan.engines.vllm.model import pools
 from kvplan.engines.vllm.settings import settings_of
 from kvplan.engines.vllm.specs import KEPT_STATES
 from kvplan.forms import ATTENTION
@@ -58,7 +59,8 @@ def odd_block(settled: Settled) -> Values:
     if not asked or asked % least == 0 or s.backend in BACKENDS or not _on_nvidia(settled):
         return None
     flexible = not on.latent(settled) and when.asked_release(settled) < release("0.22") and s.formats.k in ("f16", "bf16", "f32")
-    return {"size": asked} if s.forms & (ATTENTION - {"compressed"}) and not flexible else None
+    attends = bool(s.forms & (ATTENTION - {"compressed"})) or pools(settled.question.model)
+    return {"size": asked} if attends and not flexible else None
 
 
 def small_block(settled: Settled) -> Values:

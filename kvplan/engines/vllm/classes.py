@@ -1,7 +1,7 @@
 """What vLLM's model classes do not have: pipeline stages, slots for adapters, a config that it reads without the repository's code.
 
 The classes in the registry of vLLM 0.33 (283 of 289 load on a CPU) were asked (model_executor/models/interfaces.py supports_pp,
-supports_lora). A class that has neither there had neither before.
+supports_lora). A class that has neither there had neither before. MiniMax-01's, which left the registry at 0.24, is read in 0.10.2 to 0.22.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ WITHOUT_STAGES: frozenset[str] = frozenset({
     "DiffusionGemmaForBlockDiffusion", "DomynEdgeForCausalLM", "DoryForCausalLM", "EmbeddingGemma2Model",
     "FireRedASR2ForConditionalGeneration", "GPT2ForSequenceClassification", "Gemma3TextModel", "Gemma3nForCausalLM",
     "Gemma3nForConditionalGeneration", "GteModel", "GteNewForSequenceClassification", "GteNewModel", "HrmTextForCausalLM",
-    "IQuestLoopCoderForCausalLM", "Idefics3ForConditionalGeneration", "Lfm2BidirectionalModel", "Mamba2ForCausalLM",
-    "ModernBertForSequenceClassification", "ModernBertModel", "NemotronH_Nano_Omni_Reasoning_V3", "NemotronH_Nano_VL_V2",
-    "NemotronH_Omni_Reasoning_V3", "NemotronH_Super_Omni_Reasoning_V3", "NemotronParseForConditionalGeneration", "NomicBertModel",
+    "IQuestLoopCoderForCausalLM", "Idefics3ForConditionalGeneration", "Lfm2BidirectionalModel", "Mamba2ForCausalLM", "MiniMaxForCausalLM",
+    "MiniMaxM1ForCausalLM", "MiniMaxText01ForCausalLM", "ModernBertForSequenceClassification", "ModernBertModel",
+    "NemotronH_Nano_Omni_Reasoning_V3", "NemotronH_Nano_VL_V2", "NemotronH_Omni_Reasoning_V3",
+    "NemotronH_Super_Omni_Reasoning_V3", "NemotronParseForConditionalGeneration", "NomicBertModel",
     "PaddleOCRVLForConditionalGeneration", "Phi4MMForCausalLM", "RadioMBartPrefixForCausalLM", "RobertaForMaskedLM",
     "RobertaForSequenceClassification", "RobertaModel", "SiglipModel", "SmolVLMForConditionalGeneration",
     "VoyageQwen3BidirectionalEmbedModel", "WhisperForConditionalGeneration", "XLMRobertaForSequenceClassification", "XLMRobertaModel",

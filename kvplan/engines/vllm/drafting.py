@@ -128,6 +128,19 @@ def stages(settled: Settled) -> Values:
     return {} if heads and s.pp > 1 else None
 
 
+def draft_heads(settled: Settled) -> Values:
+    """Heads of a draft model that the target's ranks do not share evenly."""
+    drafter, tp = settled.question.drafter, settings_of(settled).tp
+    heads = {getattr(mixer, "heads", 0) for block in drafter.blocks.values() for mixer in block.mixers} - {0} if drafter else set()
+    return {"heads": max(heads), "tp": tp} if heads and max(heads) % tp else None
+
+
+def split_draft(settled: Settled) -> Values:
+    """A whole model that drafts on the last stage alone, where its class builds the last stage's layers and waits for those before."""
+    d, s = settled.question, settings_of(settled)
+    return {"pp": s.pp} if s.method == "draft_model" and s.pp > 1 and d.drafter is not None else None
+
+
 def named_twice(settled: Settled) -> Values:
     """An EAGLE head of Llama's is numbered on after as many layers as the last stage has (models/llama_eagle.py), which may be there."""
     d, s = settled.question, settings_of(settled)
@@ -206,6 +219,17 @@ CHECKS = (
         "modules in stages", "Pipeline parallelism is not supported for this model", _STAGES, _FEWER,
         "config/speculative.py _verify_args", since="0.9", before="0.30", when=stages,
         tail=". Supported models implement the `SupportsPP` interface.",
+    ),
+    Stop(
+        "heads of the draft model", "Total number of attention heads ({heads}) must be divisible by tensor parallel size ({tp}).",
+        "the draft model's {heads} heads can not be dealt out evenly to {tp} ranks", (Move("tp", "a size that divides {heads}"), *_OTHERS),
+        "config/speculative.py __post_init__, verify_with_parallel_config", since="0.9", when=draft_heads,
+    ),
+    Stop(
+        "a draft model in stages", "AssertionError",
+        "the draft model runs on the last stage alone, which has that stage's part of its layers",
+        _FEWER, "v1/worker/gpu_model_runner.py _dummy_run; model_executor/models/llama.py LlamaModel.forward", since="0.15",
+        when=split_draft, loading=True, numbers="its first layers are on none of {pp} stages, and what they make is waited for",
     ),
     Stop(
         "a head for other targets", "Eagle3 is only supported for", "EAGLE-3 heads go with some types of models in this release",

@@ -132,10 +132,186 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     ),
     Exclusion(
         "data_parallel_hybrid_lb=True", "data_parallel_size_local=*",
-        "--data-parallel-hybrid-lb requires --data-parallel-size-local", "0.27",
+        "--data-parallel-hybrid-lb requires --data-parallel-size-local", "0.10.2",
     ),
     Exclusion(
         'attention_backend=*&attention_config~"backend"', "attention_config=",
         "attention_backend and attention_config.backend are mutually exclusive", "0.13",
+    ),
+    Exclusion(
+        "mamba_ssu_algorithm=*", "mamba_backend=flashinfer,FLASHINFER",
+        "Mamba SSU algorithm selection is only supported with the FlashInfer backend", "0.27",
+    ),
+    *(
+        Exclusion(f"{numa}=*", "numa_bind=True", "numa_bind_nodes and numa_bind_cpus require numa_bind=True", "0.20")
+        for numa in ("numa_bind_nodes", "numa_bind_cpus")
+    ),
+    Exclusion(
+        "enable_fault_tolerance=True",
+        "data_parallel_external_lb=True|data_parallel_multi_port_external_lb=True|data_parallel_rank=*",
+        "Fault tolerance requires external load balancer mode (--data-parallel-external-lb or --data-parallel-rank)", "0.27",
+    ),
+    Exclusion(
+        "enable_fault_tolerance=True&api_server_count>1", "enable_fault_tolerance=",
+        "Fault tolerance requires a single API server process (--api-server-count=1)", "0.27",
+    ),
+    Exclusion(
+        "data_parallel_external_lb=True&data_parallel_size>1", "data_parallel_rank=*|nnodes>1",
+        "Invalid data-parallel launch options: `--data-parallel-external-lb` requires a data-parallel rank", "0.12",
+    ),
+    Exclusion(
+        "data_parallel_hybrid_lb=True&data_parallel_external_lb=True", "data_parallel_hybrid_lb=",
+        "`--data-parallel-hybrid-lb` and `--data-parallel-external-lb` cannot be enabled together", "0.12",
+    ),
+    Exclusion(
+        "data_parallel_rank=*&data_parallel_size_local>1", "data_parallel_rank=",
+        "an external data-parallel rank requires `--data-parallel-size-local 1`", "0.12",
+    ),
+    Exclusion(
+        "nnodes>1&data_parallel_backend=ray", "data_parallel_backend=,mp", "`--nnodes` requires `--data-parallel-backend mp`", "0.12",
+    ),
+    Exclusion(
+        "nnodes>1&distributed_executor_backend=ray", "distributed_executor_backend=",
+        "nnodes > 1 can only be set when distributed executor backend is mp, uni or external_launcher", "0.12",
+    ),
+    Exclusion("nnodes>1&node_rank=*", "nnodes>node_rank", "`--node-rank` must be less than nnodes", "0.12"),
+    Exclusion(
+        "enable_elastic_ep=True&data_parallel_hybrid_lb=True", "data_parallel_hybrid_lb=",
+        "Elastic EP is not compatible with data_parallel_hybrid_lb", "0.17",
+    ),
+    *(
+        Exclusion(
+            f"enable_elastic_ep=True&{outside}", "enable_elastic_ep=", "Elastic EP is not compatible with data_parallel_external_lb",
+            "0.17", "0.33",
+        )
+        for outside in ("data_parallel_external_lb=True", "data_parallel_rank=*")
+    ),
+    Exclusion(
+        "dcp_comm_backend=a2a", "decode_context_parallel_size>1",
+        "dcp_comm_backend='a2a' requires decode_context_parallel_size > 1", "0.18", "0.29",
+    ),
+    Exclusion(
+        "ray_workers_use_nsight=True", "distributed_executor_backend=ray|data_parallel_backend=ray",
+        "Unable to use nsight profiling unless workers run with Ray",
+    ),
+    Exclusion(
+        'ec_transfer_config~"ec_connector"', 'ec_transfer_config~"ec_role"', "Please specify ec_role when ec_connector is set", "0.12",
+    ),
+    Exclusion(
+        'ec_manager_config~"manager_config"', 'ec_manager_config~"encoder_cache_manager_cls"',
+        "manager_config requires encoder_cache_manager_cls to be set", "0.28",
+    ),
+    *(
+        Exclusion(
+            f'profiler_config~"profiler":"{kind}"', f'profiler_config~"{kind}_profiler_dir"',
+            f"{kind}_profiler_dir must be set when profiler is '{kind}'", since,
+        )
+        for kind, since in (("torch", "0.13"), ("proton", "0.28"))
+    ),
+    Exclusion(
+        'profiler_config~"torch_profiler_dir"', 'profiler_config~"profiler":"torch"',
+        "torch_profiler_dir is only applicable when profiler is set to 'torch'", "0.13",
+    ),
+    Exclusion(
+        'profiler_config~"torch_profiler_activities"', 'profiler_config~"profiler":"torch"',
+        "torch_profiler_activities is only applicable when profiler is set to 'torch'", "0.31",
+    ),
+    *(
+        Exclusion(
+            f'pooler_config~"pooling_type"&pooler_config~"{other}"', "pooler_config=", f"Cannot set both `pooling_type` and `{other}`",
+            "0.14",
+        )
+        for other in ("seq_pooling_type", "tok_pooling_type")
+    ),
+    Exclusion('pooler_config~"task":"score"', "pooler_config=", "`score` task was removed; use `classify` instead", "0.19"),
+    *(
+        Exclusion(
+            f'quantization_config~"targets"&quantization_config~"{layers}"', "quantization_config=",
+            "quantization_config.targets is mutually exclusive with quantization_config.linear/moe", "0.30",
+        )
+        for layers in ("linear", "moe")
+    ),
+    Exclusion("quantization=online", "quantization_config=*", "OnlineQuantizationConfig.__init__() missing 'args'", "0.20"),
+    *(
+        Exclusion(
+            f"quantization={methods}", "allow_deprecated_quantization=True",
+            "The quantization method is deprecated. To bypass, set `--allow-deprecated-quantization`", "0.14", before,
+        )
+        for methods, before in (
+            ("fbgemm_fp8,fp_quant", ""), ("tpu_int8", "0.23"), ("experts_int8,petit_nvfp4", "0.20"), ("ptpc_fp8", "0.19.1"),
+            ("auto-round,bitblas,deepspeedfp,gptq_bitblas,gptq_marlin_24,hqq,ipex,rtn", "0.15"),
+        )
+    ),
+    *(
+        Exclusion(
+            f'{sizes}=*&compilation_config~"{sizes}"', "compilation_config=",
+            f"{sizes} and compilation_config.{sizes} are mutually exclusive", "0.12",
+        )
+        for sizes in ("cudagraph_capture_sizes", "max_cudagraph_capture_size")
+    ),
+    *(
+        Exclusion(
+            f'{flag}=*&speculative_config~"{key}"', "speculative_config=",
+            f"--{flag.replace('_', '-')} and --speculative-config['{key}'] are mutually exclusive", "0.22",
+        )
+        for flag, key in (("spec_method", "method"), ("spec_model", "model"), ("spec_tokens", "num_speculative_tokens"))
+    ),
+    Exclusion(
+        'enable_flashinfer_autotune=*&kernel_config~"enable_flashinfer_autotune"', "kernel_config=",
+        "enable_flashinfer_autotune and kernel_config.enable_flashinfer_autotune are mutually exclusive", "0.16",
+    ),
+    Exclusion(
+        "prefill_context_parallel_size>1", "prefill_context_parallel_size=",
+        "Prefill context parallelism is not fully supported. Please set prefill_context_parallel_size to 1", "0.12", "0.13",
+    ),
+    *(
+        Exclusion(
+            f"{run}=*&block_size=*&decode_context_parallel_size>1", f"{run}<=block_size",
+            f"Block_size should be greater than or equal to and divisible by {run}", since,
+        )
+        for run, since in (("dcp_kv_cache_interleave_size", "0.11.1"), ("cp_kv_cache_interleave_size", "0.12.0"))
+    ),
+    Exclusion(
+        "default_mm_loras=*", "default_mm_loras=", "Default modality-specific LoRA(s) were provided for a non multimodal model", "0.10",
+        of="text",
+    ),
+    *(
+        Exclusion(
+            f"{outside}&data_parallel_size>1", "data_parallel_size=",
+            "Non-MoE models do not support external data parallel mode. For external load balancing, launch independent vLLM instances",
+            "0.21", of="dense",
+        )
+        for outside in ("data_parallel_rank=*", "data_parallel_external_lb=True")
+    ),
+    Exclusion(
+        "enable_prompt_embeds=True", "enable_prompt_embeds=", "--enable-prompt-embeds is not supported with encoder-decoder models",
+        "0.29", of="encoder-decoder",
+    ),
+    *(
+        Exclusion(
+            f"mm_tensor_ipc=torch_shm&{size}>1", "mm_tensor_ipc=",
+            "mm_tensor_ipc='torch_shm' is not supported with data_parallel_size > 1 or tensor_parallel_size > 1 or "
+            "pipeline_parallel_size > 1", "0.19", of="media",
+        )
+        for size in ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+    ),
+    *(
+        Exclusion(
+            f"{path}=*", "mm_encoder_attn_dtype=fp8",
+            "'mm_encoder_fp8_scale_path' and 'mm_encoder_fp8_scale_save_path' require 'mm_encoder_attn_dtype' to be 'fp8'", "0.21",
+            of="media",
+        )
+        for path in ("mm_encoder_fp8_scale_path", "mm_encoder_fp8_scale_save_path")
+    ),
+    Exclusion(
+        "mm_shm_cache_max_object_size_mb=*", "mm_processor_cache_type=shm",
+        "'mm_shm_cache_max_object_size_mb' should only be set when 'mm_processor_cache_type' is 'shm'", "0.12", of="media",
+    ),
+    Exclusion(
+        'ec_transfer_config~"ec_role":"ec_producer"', "ec_transfer_config=", "An EC producer-only instance requires a multimodal model",
+        "0.29", of="text",
+    ),
+    Exclusion(
+        "video_pruning_rate=*", "video_pruning_rate<=0.9999", "video_pruning_rate Input should be less than 1", "0.12", of="media",
     ),
 )  # fmt: skip

@@ -100,8 +100,8 @@ OBJECTS: dict[str, Config] = {
             ("0.12.0", "0.18.0"): "compile_ranges_split_points",
             ("0.15.0", ""): "fast_moe_cold_start",
             ("0.17.1", ""): "compile_ranges_endpoints",
-            ("0.18.0", ""): "cudagraph_mm_encoder encoder_cudagraph_token_budgets",
-            ("0.18.0", "0.20.0"): "encoder_cudagraph_max_images_per_batch",
+            ("0.18.1", ""): "cudagraph_mm_encoder encoder_cudagraph_token_budgets",
+            ("0.18.1", "0.20.0"): "encoder_cudagraph_max_images_per_batch",
             ("0.19.1", ""): "encoder_cudagraph_max_frames_per_batch encoder_cudagraph_max_vision_items_per_batch ir_enable_torch_wrap",
             ("0.31.0", ""): "cudagraph_decoder_replay decoder_replay_cudagraph_capture_sizes decoder_replay_trim_threshold",
         },
@@ -121,7 +121,7 @@ OBJECTS: dict[str, Config] = {
             ("0.15.0", ""): "fuse_act_padding",
             ("0.16.0", ""): "fuse_rope_kvcache rope_kvcache_fusion_max_token_num",
             ("0.16.0", "0.32.0"): "sp_min_token_num",
-            ("0.18.0", "0.24.0"): "fuse_minimax_qk_norm",
+            ("0.18.1", "0.24.0"): "fuse_minimax_qk_norm",
             ("0.19.1", ""): "fuse_mla_dual_rms_norm",
             ("0.21.0", ""): "fuse_rope_kvcache_cat_mla",
             ("0.25.1", ""): "fuse_qk_norm_rope_kvcache",
@@ -214,8 +214,8 @@ OBJECTS: dict[str, Config] = {
             ("0.15.0", ""): "parallel_drafting",
             ("0.16.0", ""): "draft_load_config use_local_argmax_reduction",
             ("0.17.1", ""): "rejection_sample_method",
-            ("0.18.0", ""): "moe_backend",
-            ("0.18.0", "0.20.0"): "synthetic_acceptance_rate",
+            ("0.18.1", ""): "moe_backend",
+            ("0.18.1", "0.20.0"): "synthetic_acceptance_rate",
             ("0.19.1", ""): "synthetic_acceptance_length synthetic_acceptance_rates",
             ("0.20.0", ""): "attention_backend draft_sample_method",
             ("0.23.0", ""): "num_speculative_tokens_per_batch_size",
@@ -254,13 +254,23 @@ CONNECTORS: Times = {
     ("0.13.0", ""): "MoRIIOConnector",
     ("0.16.0", ""): "ExampleHiddenStatesConnector",
     ("0.17.1", ""): "FlexKVConnectorV1",
-    ("0.18.0", ""): "SimpleCPUOffloadConnector",
+    ("0.18.1", ""): "SimpleCPUOffloadConnector",
     ("0.19.1", ""): "HF3FSKVConnector",
     ("0.23.0", ""): "NixlPullConnector NixlPushConnector",
     ("0.29.0", ""): "HiSparseConnector",
 }
 
 _MODES = "NONE STOCK_TORCH_COMPILE DYNAMO_TRACE_ONCE VLLM_COMPILE"
+
+_ONLINE: Times = {
+    ("", ""): (
+        "None fp8_per_block fp8_per_block_dynamic fp8_per_block_static fp8_per_tensor fp8_per_tensor_dynamic fp8_per_tensor_static "
+        "fp8_per_token int8_per_channel_static mxfp4 mxfp8"
+    ),
+    ("0.22.1", ""): "fp8_per_channel fp8_per_channel_static",
+    ("0.25.1", ""): "nvfp4_per_token",
+    ("0.30.0", ""): "int4_per_group_32 int8_per_group_32",
+}
 
 #: What is no free text among them: `option.key` -> values.
 VALUES: dict[str, Times] = {
@@ -295,6 +305,21 @@ VALUES: dict[str, Times] = {
     "--profiler-config.profiler": {
         ("", ""): "None cuda torch",
         ("0.27.0", ""): "proton",
+    },
+    "--quantization-config.linear": _ONLINE,
+    "--quantization-config.moe": {**_ONLINE, ("0.21.0", ""): "int8_per_channel_weight_only"},
+    "--speculative-config.draft_lm_head_quantization": {("", ""): "None fp8 nvfp4"},
+    "--speculative-config.draft_sample_method": {
+        ("", ""): "greedy",
+        ("", "0.22.1"): "gumbel",
+        ("0.21.0", ""): "probabilistic",
+    },
+    "--speculative-config.rejection_sample_method": {
+        ("", "0.21.0"): "probabilistic strict",
+        ("0.18.1", ""): "synthetic",
+        ("0.20.2", ""): "standard",
+        ("0.24.0", ""): "block",
+        ("0.32.0", ""): "fly",
     },
     "--speculative-config.method": {  # SpeculativeMethod of config/speculative.py, 30 wheels
         ("", ""): "None deepseek_mtp draft_model eagle eagle3 ngram",

@@ -18,10 +18,22 @@ from kvplan.engines.vllm.settings import settings_of
 TOWER_HEADS: dict[str, int] = {"Glm4vForConditionalGeneration": 12, "Glm4vMoeForConditionalGeneration": 12}
 
 
+#: Classes whose tower's MLP is dealt out, too, and how wide it is in the published configs: hidden size of the text model -> width
+#: (vision_config intermediate_size: Qwen2.5-VL-3B and 7B 3,420, larger ones 3,456).
+TOWER_WIDTHS: dict[str, dict[int, int]] = {"Qwen2_5_VLForConditionalGeneration": {2048: 3420, 3584: 3420}}
+
+
+def tower_width(settled: Settled) -> Values:
+    d, s = settled.question, settings_of(settled)
+    width = TOWER_WIDTHS.get(d.model.architecture or "", {}).get(d.model.hidden_size or 0)
+    whole = Options(d).text("mm_encoder_tp_mode") == "data"
+    return {"width": width, "tp": s.tp} if width and width % s.tp and not whole else None
+
+
 def tower_heads(settled: Settled) -> Values:
     d, s = settled.question, settings_of(settled)
     heads = TOWER_HEADS.get(d.model.architecture or "")
-    whole = d.multimodal == "off" or Options(d).text("mm_encoder_tp_mode") == "data"
+    whole = Options(d).text("mm_encoder_tp_mode") == "data"  # without its inputs the tower is built all the same, and then left empty
     return {"heads": heads, "tp": s.tp} if heads and heads % s.tp and not whole else None
 
 
@@ -112,7 +124,39 @@ def words_as_numbers(settled: Settled) -> Values:
     return {} if SLIDING in s.skip_layers and s.formats.k.startswith("turboquant") else None
 
 
+def flexible_windows(settled: Settled) -> Values:
+    """Layers with windows under FlexAttention, which V1 takes for f32 (platforms/cuda.py get_attn_backend_cls)."""
+    s = settings_of(settled)
+    windows = any(
+        t.keep.kind == "window" for layer in settled.layers for cache in layer.caches if cache.form == "kv" for t in cache.tensors
+    )
+    flexible = s.backend == "FLEX_ATTENTION" or (s.backend is None and s.formats.compute == "f32")
+    return {} if windows and flexible and s.rules.v1 and s.platform == "cuda" else None
+
+
+#: Classes whose logits are capped (attn_logit_softcapping, attn_logit_softcap), and how f32 is computed up to this release.
+CAPPED, FLEXIBLE_F32 = ("Gemma2ForCausalLM", "Gemma2Model", "Grok1ForCausalLM", "Grok1ModelForCausalLM"), "0.12"
+
+
+def flexible_caps(settled: Settled) -> Values:
+    """Capped logits under FlexAttention."""
+    s = settings_of(settled)
+    flexible = s.backend == "FLEX_ATTENTION" or (s.backend is None and s.formats.compute == "f32" and not s.since(FLEXIBLE_F32))
+    return {} if settled.question.model.architecture in CAPPED and flexible and s.rules.v1 and s.platform == "cuda" else None
+
+
 CHECKS = (
+    Stop(
+        "capped logits and FlexAttention", "FlexAttention does not support logits soft cap yet.", "the model caps its logits",
+        (Move("option:attention_backend", "none"), Move("dtype", "bfloat16")), "v1/attention/backends/flex_attention.py",
+        since="0.10.2", when=flexible_caps, loading=True,
+    ),
+    Stop(
+        "windows and FlexAttention", "FlexAttention does not support sliding window yet.",
+        "32-bit floats are computed by FlexAttention alone, which has no windows in this release",
+        (Move("dtype", "bfloat16 or float16"), Move("engine_version", "0.11 or later")), "v1/attention/backends/flex_attention.py",
+        since="0.10.2", before="0.11", when=flexible_windows, loading=True,
+    ),
     Stop(
         "routed experts handed back", "AuxOutput Connector {lacks:t}.", "they are kept beside the blocks of a mixture's prefixes",
         (Move("option:enable_return_routed_experts", "false"),), "config/vllm.py _verify_aux_output_compatibility",
@@ -138,6 +182,11 @@ CHECKS = (
         "layers read the cache of an earlier one, which is in another stage", (Move("pp", "1, with a larger tp"),),
         "model_executor/layers/attention/attention.py validate_kv_sharing_target", since="0.10", when=shared_over_stages, loading=True,
         numbers="layer {layer} reads the cache of layer {target}",
+    ),
+    Stop(
+        "width of a tower", "AssertionError", "the MLPs of the vision tower are dealt out to the ranks, which must divide their width",
+        (Move("option:mm_encoder_tp_mode", "data"), Move("tp", "a size that divides {width}")), "model_executor/layers/linear.py",
+        since="0.10.2", when=tower_width, loading=True, numbers="a width of {width} over {tp} ranks",
     ),
     Stop(
         "heads of a tower", "{heads} is not divisible by {tp}", "the {heads} heads of the vision tower are dealt out to {tp} ranks",

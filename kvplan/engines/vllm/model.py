@@ -24,6 +24,8 @@ LEFT: dict[str, str] = {"MllamaForConditionalGeneration": "0.11"}
 #: Releases in which a window that the config states slides every layer unless layer_types differ: the first and the first without
 #: (engine/arg_utils.py create_engine_config, is_interleaved; later only where every type slides).
 SLIDES_ALIKE = ("0.10.2", "0.27")
+#: Classes of sparse latents, and the first release in which layers that take another's choice have no indexer (models/deepseek_v2.py).
+CHOOSING, SHARES_CHOICES = ("GlmMoeDsa", "DeepseekV32"), "0.24"
 #: Tokens of the largest item that Gemma 4's processor makes: 32 frames of 78 (models/gemma4_mm.py).
 LARGEST_ITEM: dict[str, int] = {"Gemma4ForConditionalGeneration": 2496}
 #: What a model whose config states no maximum length is served with (config/model.py _get_and_verify_max_len, of every release).
@@ -50,6 +52,18 @@ def as_pooled(d: Deployment, options: Options, release: str) -> Deployment:
     asked = options.text("runner", ("auto", "generate", "pooling")) or "auto"
     pooled = asked == "pooling" or (asked == "auto" and encodes(d.model, release))
     return replace(d, model=d.model.changed(lm_head=False)) if pooled and d.model.lm_head else d
+
+
+def indexed(model: ModelSpec, release: str) -> ModelSpec:
+    """The model as a release builds it: before one, every layer of sparse latents has an indexer, also those that take another's choice."""
+    kinds = {mixer.kind: mixer for block in model.blocks.values() for mixer in block.mixers}
+    if since(release, SHARES_CHOICES) or not {"mla", "mla_sparse"} <= kinds.keys() or not (model.architecture or "").startswith(CHOOSING):
+        return model
+    made = {
+        name: block.changed(mixers=tuple(kinds["mla_sparse"] if mixer.kind == "mla" else mixer for mixer in block.mixers))
+        for name, block in model.blocks.items()
+    }
+    return model.changed(blocks=made)
 
 
 def pools(model: ModelSpec) -> bool:

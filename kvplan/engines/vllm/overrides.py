@@ -35,6 +35,8 @@ HARMLESS = frozenset({
 LENGTHS = frozenset(
     {"n_positions", "max_seq_len", "seq_length", "max_target_positions", "max_sequence_length", "max_seq_length", "seq_len"}
 )
+#: Classes with towers whose published configs have the text model's keys beside the towers' (transformers' Qwen2VLConfig).
+FLAT = ("Qwen2VL", "Qwen2_5_VL")
 #: Classes whose published lengths are what YaRN makes of a shorter one.
 YARN = ("DeepseekV2", "DeepseekV3", "KimiK25", "GptOss")
 #: Kinds of RoPE that leave the length as it is; others multiply it by their factor.
@@ -46,6 +48,19 @@ POOLED = (
     "EmbeddingModel", "ForSequenceClassification", "ForTokenClassification", "ForTextEncoding", "ForRewardModel", "RewardModel", "Model",
 )  # fmt: skip
 _PLAIN_MASK = {False: "all", True: "none"}
+#: `sliding_window` replaces the window of layers that slide, but in classes that take theirs from another key. Else it is CacheConfig's,
+#: which the attention of every layer takes that is given none of its own (layers/attention/attention.py): not where `layer_types` differ,
+#: from 0.27 on not where there are any (engine/arg_utils.py create_engine_config).
+OTHER_WINDOWS = ("MiMoV2", "Step3p", "Plamo3", "Pangu", "OpenPangu", "Laguna", "Inkling", "ModernBert", "IQuestLoop", "GritLM")
+#: Classes whose attention is given no CacheConfig (models/falcon.py, baichuan.py), and whose configs have no layer_types but full ones.
+UNCACHED = ("FalconForCausalLM", "RWForCausalLM", "BaichuanForCausalLM", "BaiChuanForCausalLM")
+ALIKE = (
+    "Qwen2ForCausalLM", "Qwen3ForCausalLM", "Qwen2MoeForCausalLM", "Qwen2VLForConditionalGeneration", "Qwen2_5_VLForConditionalGeneration",
+    "SmolLM3ForCausalLM", "Dots1ForCausalLM",
+)  # fmt: skip
+#: Classes with recurrent or chunked layers among their layer_types, and the first release that knows those.
+MIXED, MIXED_SINCE = ("Qwen3Next", "Qwen3_5", "Lfm2", "GraniteMoeHybrid", "Llama4"), "0.11.1"
+_WHOLE, _STATES = frozenset({"mha", "gqa", "mqa"}), frozenset({"mamba2"})
 
 
 class Overridden(NamedTuple):
@@ -85,7 +100,8 @@ def apply(model: ModelSpec, keys: Mapping[str, Any], rules: VllmRules, version: 
     for key, value in keys.items():
         if key == "text_config" and isinstance(value, dict):
             continue
-        changed = None if model.towers and key != "architectures" else _one(model, key, value, rules, version)
+        whole = not model.towers or key == "architectures" or (model.architecture or "").startswith(FLAT)
+        changed = _one(model, key, value, rules, version) if whole else None
         if changed is None and key not in HARMLESS:
             unread.append(key)
         model, read = (changed, [*read, key]) if changed is not None and changed is not model else (model, read)
@@ -101,21 +117,21 @@ def apply(model: ModelSpec, keys: Mapping[str, Any], rules: VllmRules, version: 
 def _one(model: ModelSpec, key: str, value: Any, rules: VllmRules, version: str | None) -> ModelSpec | None:
     """The model with one key replaced: itself where that changes nothing; None where that is not modelled."""
     whole = value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    # what YaRN counts from its own length is the factor's, whatever the config counts
+    yarn = rules.stretches_yarn and bool(model.stated_context or (model.architecture or "").startswith(YARN))
     if key == "max_position_embeddings" and whole:
-        yarn = (
-            model.stated_context or (model.architecture or "").startswith(YARN)
-        ) and rules.stretches_yarn  # its length is the factor's, whatever the config counts
         return model if yarn else model.changed(max_context=whole, stated_context=None)
-    if key in LENGTHS and whole:  # the least of all that are there, but for a length that YaRN counts from its own
-        yarn = (model.stated_context or (model.architecture or "").startswith(YARN)) and rules.stretches_yarn
+    if key in LENGTHS and whole:  # the least of all that are there
         own = model.stated_context or model.max_context
         return model if yarn or (own and own <= whole) else model.changed(max_context=whole, stated_context=None)
     if key == "model_max_length" and whole:
-        return model.changed(max_context=whole, stated_context=None, original_context=None)
+        return model if yarn else model.changed(max_context=whole, stated_context=None, original_context=None)
     if key in ("rope_scaling", "rope_parameters") and isinstance(value, dict):
         return _rope(model, key, value, rules, version)
     if key == "num_hidden_layers" and whole:
         return replaced.of_layers(model, whole)
+    if key == "sliding_window" and whole:
+        return _slid(model, whole, version)
     if key == "architectures" and isinstance(value, list) and value and isinstance(value[0], str):
         named = value[0][:100]
         pooled = named.endswith(POOLED)
@@ -127,6 +143,22 @@ def _one(model: ModelSpec, key: str, value: Any, rules: VllmRules, version: str 
     if key == "tie_word_embeddings" and isinstance(value, bool):
         return model if value is model.tied_embeddings else model.changed(tied_embeddings=value)
     return None
+
+
+def _slid(model: ModelSpec, window: int, version: str | None) -> ModelSpec | None:
+    """The model with layers of that window: those that slide, or all where none has a type of its own."""
+    named = model.architecture or ""
+    kinds = {mixer.kind for block in model.blocks.values() for mixer in block.mixers}
+    if model.encoder or not named or named.startswith(OTHER_WINDOWS):
+        return None
+    if "sliding" in kinds:
+        return replaced.slid(model, window)
+    if kinds <= {"mla", "mla_sparse"} or named in UNCACHED or (named in ALIKE and in_force("0.27", "", version)):
+        return model
+    if named.startswith(MIXED):
+        return model if in_force(MIXED_SINCE, "", version) else None
+    alike = kinds <= _WHOLE or (named.startswith("NemotronH") and kinds <= _WHOLE | _STATES)
+    return model.changed(cache_window=window) if alike else None
 
 
 def _typed(model: ModelSpec, value: str) -> ModelSpec | None:

@@ -29,6 +29,8 @@ SHARED_SINCE = "0.29"
 _16, _E4, _E5 = "f16 bf16 f32", "fp8_e4m3", "fp8_e5m2"
 #: Backends that compute in f32 (supported_dtypes).
 _F32 = ("TRITON_ATTN", "FLEX_ATTENTION")
+#: ... and those that compute in bfloat16 alone.
+_BF16 = ("FLASHMLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM120")
 _PER_HEAD, _TURBO = "int8_per_token_head fp8_per_token_head", "turboquant_k8 turboquant_k4 turboquant_k3"
 
 #: A format of Gaudi's alone, which FlashAttention took for FP8 up to a release.
@@ -126,6 +128,8 @@ def _fits(one: Taker, s: VllmSettings, settled: Settled, kind: str, at: int) -> 
         return False
     if s.formats.compute == "f32" and one.name not in _F32:
         return False
+    if s.formats.compute == "f16" and one.name in _BF16:
+        return False
     if d.kv_dtype == GAUDI and (one.name != "FLASH_ATTN" or s.since(GAUDI_SINCE)):
         return False
     if one.name == UNSPELLED and d.kv_dtype == _E4 and (s.since(UNSPELLED_SINCE) or d.model.architecture != BF16_IS_AUTO):
@@ -179,14 +183,22 @@ def named(settled: Settled) -> Values:
     d, s, at = settled.question, settings_of(settled), on.capability(settled.question)
     if not s.backend or not _on_nvidia(settled):
         return None
-    if pools(d.model) or encodes(d.model, s.release):
-        refused = s.backend in {one.name for one in TAKERS} - ENCODERS
-        return {"backend": s.backend, "reason": "attention type ENCODER_ONLY not supported"} if refused else None
-    kind = _kind(s)
     rows = [one for one in TAKERS if one.name == s.backend]
+    if pools(d.model) or encodes(d.model, s.release):
+        if rows and s.backend not in ENCODERS:
+            return {"backend": s.backend, "reason": "attention type ENCODER_ONLY not supported"}
+        takes = not rows or not at or any(_fits(one, s, settled, "plain", at) for one in rows)
+        return None if takes else {"backend": s.backend, "reason": f"a cache of {s.formats.k}"}
+    kind = _kind(s)
     if not rows or not kind or not at or not s.since(FIRST) or any(_fits(one, s, settled, kind, at) for one in rows):
         return None
     return {"backend": s.backend, "reason": f"{kind} attention with a cache of {s.formats.k} on compute capability {on.version_of(at)}"}
+
+
+def forced_cutlass(settled: Settled) -> Values:
+    """Sparse latents on compute capability 10.0, where this release names a backend of its own accord (vllm-project/vllm issue 30214)."""
+    s = settings_of(settled)
+    return {} if _kind(s) == "sparse" and on.capability(settled.question) == 100 and not s.backend and _on_nvidia(settled) else None
 
 
 def _on_nvidia(settled: Settled) -> bool:
@@ -250,6 +262,17 @@ CHECKS: tuple[Stop, ...] = (
         when=named,
         loading=True,
         numbers="{reason}",
+    ),
+    Stop(
+        "sparse latents on 10.0",
+        "Selected backend AttentionBackendEnum.CUTLASS_MLA is not valid for this configuration. Reason: ['sparse not supported']",
+        "this release names CUTLASS_MLA by itself for latent attention on this GPU, which has no kernels of chosen tokens",
+        (Move("option:attention_backend", "FLASHMLA_SPARSE"), Move("engine_version", "0.13 or later")),
+        "platforms/cuda.py check_and_update_config",
+        since="0.12",
+        before="0.13",
+        when=forced_cutlass,
+        loading=True,
     ),
     Stop(
         "a cache in 16 bits",

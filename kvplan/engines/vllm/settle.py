@@ -39,7 +39,7 @@ from kvplan.engines.vllm.exchange import BUFFER_MIB, CHUNK, HIGH_THROUGHPUT, ker
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.media import passed
-from kvplan.engines.vllm.model import as_pooled, as_run, as_target, encodes, left, length_served, pools
+from kvplan.engines.vllm.model import as_pooled, as_run, as_target, encodes, indexed, left, length_served, pools
 from kvplan.engines.vllm.option_values import check_options, skipped_layers
 from kvplan.engines.vllm.overrides import overridden, unmodelled
 from kvplan.engines.vllm.registered import before_its_class, trust_taken
@@ -78,6 +78,7 @@ def settle(d: Deployment) -> Settled:
     own = d.model
     d, replaced = overridden(d, options, rules_of(d)[1])
     d = as_pooled(d, options, rules_of(d)[0])
+    d = replace(d, model=indexed(d.model, rules_of(d)[0]))
     d, served = served_in(d, auto_dtype(d), FACTS.title)
     release, rules, notes = rules_of(d)
     notes = (*notes, *replaced, *served)

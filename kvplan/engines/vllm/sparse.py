@@ -34,6 +34,8 @@ COPIES = (2, 1, 3)
 #: Kernels of 12.x keep packed FP8 rows whatever is asked for, but for classes that do not take bfloat16 for `auto` (models/config.py,
 #: platforms/cuda.py _get_backend_priorities, mla_attention.py _canonicalize_sparse_mla_kv_cache_dtype).
 PACKED_ON_12_SINCE, BF16_IS_AUTO = "0.24", "DeepseekV32ForCausalLM"
+#: Its first release took packed FP8 rows for `auto` (models/config.py DeepseekV32ForCausalLM of 0.11.0; not of 0.11.1).
+PACKED_FIRST = ("0.11", "0.11.1")
 #: GLM's class takes FP8 on 10.x where no format is asked for.
 EIGHT_ON_10, EIGHT_ON_10_SINCE = "GlmMoeDsaForCausalLM", "0.32"
 #: FP8 rows on 10.x are FlashInfer's, as they are; before, FlashMLA's, packed, where a rank has more query heads than this.
@@ -60,6 +62,8 @@ def own_format(d: Deployment, release: str) -> str | None:
         return rings.own_format(d, release)
     major, auto = _major(d), d.kv_dtype in (None, "auto")
     if major == 12 and since(release, PACKED_ON_12_SINCE) and (auto or (_is_bf16(d) and d.model.architecture == BF16_IS_AUTO)):
+        return "fp8_e4m3"
+    if auto and d.model.architecture == BF16_IS_AUTO and since(release, PACKED_FIRST[0]) and not since(release, PACKED_FIRST[1]):
         return "fp8_e4m3"
     eight = major == 10 and auto and d.model.architecture == EIGHT_ON_10 and since(release, EIGHT_ON_10_SINCE)
     return "fp8_e4m3" if eight else None

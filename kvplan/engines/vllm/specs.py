@@ -139,10 +139,16 @@ def _elems(t: CacheTensor, draft_tokens: int) -> int:
 
 
 def token_bytes(tensors: Sequence[CacheTensor], tp: int) -> int:
-    """Bytes of one token of an attention layer on one rank: K and V of its heads, or its one latent row."""
+    """Bytes of one token of an attention layer on one rank: K and V of its heads, or its one latent row.
+
+    Of TurboQuant's formats layers with windows have the type alone, a byte a value (attention.py get_kv_cache_spec, 0.20 to 0.25).
+    """
     heads = heads_per_rank(tensors[0].heads, tp, "floor")
+    packed = any(t.dtype.startswith("turboquant") for t in tensors)
+    if packed and any(t.keep.kind == "window" for t in tensors):
+        return heads * sum(t.elems_per_state for t in tensors)
     row = sum(row_bytes(t.dtype, t.elems_per_state) for t in tensors)
-    if any(t.dtype.startswith("turboquant") for t in tensors):
+    if packed:
         row = round_up(row, 2)
     return heads * row
 

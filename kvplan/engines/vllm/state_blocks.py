@@ -59,7 +59,34 @@ def _drafted(settled: Settled) -> Values:
 _SOURCE = "config/vllm.py, from 0.20 on validate_block_size"
 _SMALLER = (Move("option:enable_prefix_caching", "false"), Move("tp", "a larger one, whose ranks keep smaller states"))
 
+
+def _alone(settled: Settled) -> Values:
+    """Prefixes kept of a model that has states alone, where no block size is asked for, which would then be theirs."""
+    s = settings_of(settled)
+    asked = settled.question.block_size is not None
+    return {} if s.caching and s.forms and s.forms <= KEPT_STATES and s.rules.v1 and not asked else None
+
+
+def _headless(settled: Settled) -> Values:
+    return {} if settled.question.model.architecture == "Mamba2ForCausalLM" else None
+
+
+_NO_PREFIXES, _OFF = "this release keeps no prefixes of a model that has states alone", Move("option:enable_prefix_caching", "false")
 CHECKS: tuple[Stop, ...] = (
+    Stop(
+        "prefixes of states alone", "UnitaryKVCacheCoordinator assumes hash_block_size == block_size", _NO_PREFIXES,
+        (_OFF, Move("block_size", "a size")), "v1/core/kv_cache_coordinator.py", since="0.12", before="0.15", when=_alone,
+    ),
+    Stop(
+        "prefixes of states alone", "bad operand type for unary -: 'NoneType'", _NO_PREFIXES,
+        (_OFF, Move("block_size", "a size")), "v1/core/single_type_kv_cache_manager.py, utils/math_utils.py cdiv",
+        since="0.15", before="0.18", when=_alone,
+    ),
+    Stop(
+        "Mamba-2 without heads", "'Mamba2Config' object has no attribute 'num_attention_heads'",
+        "this release asks every config for its attention heads, and Mamba-2's has num_heads", (Move("engine_version", "0.18 or later"),),
+        "transformers_utils/model_arch_config_convertor.py", since="0.14", before="0.18", when=_headless,
+    ),
     Stop(
         "blocks of states", "--mamba-block-size can only be set with --enable-prefix-caching",
         "without prefix caching a request has one state, however long it is",

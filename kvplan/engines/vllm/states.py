@@ -36,6 +36,8 @@ SIZES_DRAFTS: dict[str, str] = {
 }
 #: From which release on drafts widen a short convolution (mamba_utils.py short_conv_state_shape).
 SHORT_CONV_DRAFTS = "0.29"
+#: From which release on gated delta nets keep their states in --mamba-ssm-cache-dtype (mamba_utils.py gated_delta_net_state_dtype).
+NETS_TOLD = "0.17"
 #: Formats of states by --mamba-cache-dtype and --mamba-ssm-cache-dtype (layers/mamba/mamba_utils.py MambaStateDtypeCalculator).
 STORED: dict[str, str] = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 
@@ -45,6 +47,8 @@ def state_formats(formats: CacheFormats, d: Deployment, options: Options, releas
     architecture = d.model.architecture or ""
     asked = options.text("mamba_ssm_cache_dtype", ("auto", *STORED))
     forced = STORED.get(asked or "auto")
+    if not since(release, NETS_TOLD) and any(one.kind == "gated_delta_net" for block in d.model.blocks.values() for one in block.mixers):
+        forced = None
     if forced is None and rules.cpu_states and options.text("platform", ("cuda", "cpu")) == "cpu":
         forced = "f32"
     if not rules.v1 and architecture in MINIMAX and since(release, MINIMAX_F32_SINCE):

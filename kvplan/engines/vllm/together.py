@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import prod
 
 from kvplan.engines.common.arguments import RELEASE, number
 from kvplan.engines.common.releases import release, three_parts
@@ -14,6 +15,8 @@ from kvplan.engines.vllm.keys import CONNECTORS
 METHODS = {"deepseek_mtp": "mtp", "qwen3_next_mtp": "mtp", "mimo_mtp": "mtp", "glm4_moe_mtp": "mtp", "ernie_mtp": "mtp"}
 #: What stands for drafting by n-grams where a model is named (config/speculative.py).
 NGRAMS = ("ngram", "[ngram]")
+#: Tokens that suffix decoding drafts where none are said (config/speculative.py suffix_decoding_max_tree_depth).
+SUFFIX_DEPTH = 24
 #: Exchanges of experts' tokens that halved batches (DBO) were written for, and one from 0.24 on.
 HALVED, HALVED_LATER = ("deepep_low_latency", "deepep_high_throughput"), "nixl_ep"
 
@@ -26,6 +29,8 @@ OVERLAPPED = (
     ((0,), ""),
 )
 PIPELINED = (0, 15)
+#: Methods that run a model of their own.
+DRAFTERS = ("eagle", "eagle3", "mtp", "dflash", "dspark", "draft_model")
 
 
 def asked_of(given: Mapping[str, Given]) -> tuple[int, ...]:
@@ -47,7 +52,16 @@ def together(given: Mapping[str, Given]) -> list[Finding]:
         *_states(given, asked),
         *_steps(given, asked),
         *_converted(given, asked),
+        *_nodes(given, asked),
     ]
+
+
+def _nodes(given: Mapping[str, Given], asked: tuple[int, ...]) -> Iterator[Finding]:
+    """engine/arg_utils.py create_engine_config of 0.12 to 0.33: each node has as many ranks."""
+    one, sizes = given.get("@nodes"), ("tp", "pp", "dp", *(["option:prefill_context_parallel_size"] if asked >= (0, 27) else []))
+    world = prod(number(given, size) for size in sizes)
+    if one and one.value > 1 and world % one.value and asked >= (0, 12):
+        yield refuse(f"{one.spelled} {one.value}: world_size={world} must be divisible by nnodes={one.value}; the engine stops", one.place)
 
 
 #: What --convert makes of a generating model (config/model.py ConvertType), and the release from which on it chooses the runner, too.
@@ -123,6 +137,8 @@ def _transfer(given: Mapping[str, Given], version: str) -> Iterator[Finding]:
     if over_nixl and dcp not in (1, shared) and asked_of(given) >= (0, 30):
         said = f"decode_context_parallel_size={dcp} must be 1 or equal to the NIXL transfer parallel size={shared}."
         yield refuse(f"{one.spelled}: {said}; the engine stops", one.place)
+    if (tier := given.get("option:kv_offloading_size")) and tier.value and asked_of(given) >= (0, 11, 1):
+        return  # whose connector takes the place of this one (config/vllm.py _post_init_kv_transfer_config)
     for each in named(one.value):
         name = str(each.get("kv_connector") or "")
         if not each.get("kv_role"):
@@ -160,11 +176,16 @@ def _drafted(given: Mapping[str, Given], asked: tuple[int, ...]) -> Iterator[Fin
     least, most, ranks = (said.get(key) for key in ("prompt_lookup_min", "prompt_lookup_max", "draft_tensor_parallel_size"))
     synthetic, rates = said.get("rejection_sample_method") == "synthetic", ("synthetic_acceptance_rates", "synthetic_acceptance_length")
     given_rates = sum(said.get(key) is not None for key in rates)
+    tokens, window, parts, mean = (said.get(key) for key in ("num_speculative_tokens", "fly_window_size", *rates))
+    drafts = tokens if isinstance(tokens, int) else 0
+    adapts = bool(said.get("enable_adaptive_verification"))
     stops = (
         (method.startswith("ngram") and isinstance(least, int) and isinstance(most, int) and least > most, (0,),
          f"prompt_lookup_min={least} must be <= prompt_lookup_max={most}"),
         (method not in ("suffix",) and not method.startswith("ngram") and ranks not in (None, 1, tp), (0,),
          f"draft_tensor_parallel_size={ranks} cannot be other value than 1 or target model tensor_parallel_size"),
+        (method == "draft_model" and ranks == 1 != tp and asked < (0, 33), (0, 16),
+         "Currently, 'draft_tensor_parallel_size' and 'tensor_parallel_size' must be the same"),
         (said.get("tensor_parallel_size") is not None, (0, 16), "'tensor_parallel_size' is not a valid argument in the speculative_config"),
         (bool(said.get("use_heterogeneous_vocab")) and method != "draft_model", (0, 25),
          "use_heterogeneous_vocab only works with method='draft_model'"),
@@ -172,6 +193,24 @@ def _drafted(given: Mapping[str, Given], asked: tuple[int, ...]) -> Iterator[Fin
         (not synthetic and given_rates > 0, (0, 20), f"{' / '.join(rates)} are only valid with rejection_sample_method='synthetic'"),
         (said.get("rejection_sample_method") == "fly" and said.get("num_speculative_tokens") == 1, (0, 33),
          "FLy requires num_speculative_tokens to be at least 2"),
+        (said.get("rejection_sample_method") == "fly" and isinstance(window, int) and 1 < drafts <= window, (0, 33),
+         "FLy requires fly_window_size to be smaller than num_speculative_tokens"),
+        (synthetic and isinstance(parts, list) and drafts > 0 and len(parts) != drafts, (0, 20),
+         f"synthetic_acceptance_rates must have length {drafts}"),
+        (synthetic and isinstance(mean, int | float) and drafts > 0 and not 1 <= mean <= drafts + 1, (0, 20),
+         f"synthetic_acceptance_length must be in [1, {drafts + 1}]"),
+        (said.get("draft_lm_head_quantization") is not None and method not in ("eagle", "eagle3", "mtp"), (0, 33),
+         f"draft_lm_head_quantization is not supported for method {method!r}"),
+        (said.get("dspark_draft_topk") is not None and method in DRAFTERS and method != "dspark", (0, 28),
+         "dspark_draft_topk is only supported by DSpark"),
+        (said.get("xpress_topc") is not None and method == "mtp", (0, 33), "xpress_topc is only supported by XPress"),
+        (adapts and "@lora" in given and bool(given["@lora"].value), (0, 29),
+         "Adaptive verification is not currently compatible with LoRA"),
+        (adapts and number(given, "pp") > 1, (0, 29), "Adaptive verification is not currently compatible with pipeline parallelism"),
+        (adapts and "enforce_eager" in given and bool(given["enforce_eager"].value), (0, 30),
+         "Adaptive verification requires full CUDA graphs"),
+        (bool(said.get("use_heterogeneous_vocab")) and said.get("draft_sample_method", "greedy") != "greedy", (0, 25),
+         "use_heterogeneous_vocab currently only supports greedy draft sampling"),
         (said.get("index_share_for_mtp_iteration") is not None and method != "mtp", (0, 29),
          "index_share_for_mtp_iteration is only supported with method='mtp'"),
     )  # fmt: skip

@@ -48,7 +48,18 @@ def endless(settled: Settled) -> Values:
     return {} if asked and not d.model.max_context and d.model.architecture and not d.model.length_unsaid else None
 
 
+def uncut(settled: Settled) -> Values:
+    """Cohere's classes count one token more than the window that is then none (models/commandr.py, cohere2_moe.py)."""
+    asked, named = Options(settled.question).flag("disable_sliding_window"), settled.question.model.architecture or ""
+    return {} if asked and named.startswith("Cohere2") else None
+
+
 CHECKS = (
+    Stop(
+        "a window more than none", "unsupported operand type(s) for +: 'NoneType' and 'int'",
+        "the class adds one to a window that was taken away", (Move("option:disable_sliding_window", "false"),),
+        "model_executor/models/commandr.py", since="0.29", when=uncut, loading=True,
+    ),
     Stop(
         "no length to fit", "max_model_len must be a positive integer, got int: -1.", "the config states no length that could be lowered",
         (Move("max_model_len", "a number"),), "config/model.py _get_and_verify_max_len", since="0.14", when=endless,

@@ -53,8 +53,7 @@ def test_slots_of_jamba(version: str, eager: bool, slots: int) -> None:
 
 
 @pytest.mark.parametrize(("version", "wide"), [("0.9.1", 2), ("0.9.2", 4), ("0.10.1", 4)])
-def test_lightning_attention_in_f32_and_whole_on_every_stage(version: str, wide: int) -> None:
+def test_lightning_attention_in_f32(version: str, wide: int) -> None:
     """70 of 80 layers, 64 heads of 128 x 128 values, 17 slots: `dtype=self._dtype`, the model's, then torch.float32."""
     slot = 70 * 64 // 8 * 128 * 128 * wide
     assert states(MINIMAX, version, tp=8, max_num_seqs=17)[0] == 17 * slot
-    assert states(MINIMAX, version, tp=8, pp=2, max_num_seqs=17) == [17 * slot] * 2

@@ -79,6 +79,8 @@ def test_a_key_that_is_off_says_nothing_and_one_that_is_on_what_it_does(tmp_path
 @pytest.mark.parametrize(("command", "status"), [
     ("vllm serve Qwen/Qwen3-8B --quantization awq", "refuses"),
     ("vllm serve Qwen/Qwen3-8B -q gptq_marlin", "refuses"),
+    ("vllm serve Qwen/Qwen3-8B -q compressed-tensors", "refuses"),
+    ("vllm serve Qwen/Qwen3-8B -q inc", "refuses"),
     ("python -m sglang.launch_server --model-path Qwen/Qwen3-8B --quantization awq", "refuses"),
     ("vllm serve Qwen/Qwen3-8B-AWQ --quantization awq", "fits"),
     ("vllm serve Qwen/Qwen3-8B --quantization fp8", "fits"),
@@ -92,6 +94,31 @@ def test_packed_weights_of_a_release_that_holds_none(command: str, status: str) 
     (verdict,) = kvplan.check([Source("serve.sh", command)], device="h100")
     assert verdict.status == status, verdict.message
     assert ("not-so-packed" in {f.rule for f in verdict.findings}) == (status == "refuses")
+
+
+@pytest.mark.parametrize(("model", "method", "tag", "stops"), [
+    ("Qwen/Qwen3-32B-FP8", "awq", "v0.33.0", True),
+    ("Qwen/Qwen3-32B-FP8", "modelopt", "v0.10.2", True),
+    ("Qwen/Qwen3-32B-FP8", "fp8_per_block", "v0.33.0", True),
+    ("Qwen/Qwen3-32B-FP8", "fp8", "v0.12.0", False),
+    ("Qwen/Qwen3-32B-FP8", "humming", "v0.33.0", False),
+    ("Qwen/Qwen2-VL-2B-Instruct-AWQ", "gptq", "v0.14.1", True),
+    ("Qwen/Qwen2-VL-2B-Instruct-AWQ", "fp8", "v0.33.0", True),
+    ("Qwen/Qwen2-VL-2B-Instruct-AWQ", "awq_marlin", "v0.10.2", False),
+    ("Qwen/Qwen2-VL-2B-Instruct-AWQ", "auto_awq", "v0.33.0", False),
+    ("openai/gpt-oss-20b", "fp8", "v0.12.0", True),
+    ("openai/gpt-oss-20b", "fp8", "v0.33.0", False),  # its own way takes the place of any other
+    ("moonshotai/Kimi-K2-Thinking", "compressed-tensors", "v0.33.0", False),
+    ("moonshotai/Kimi-K2-Thinking", "awq", "v0.33.0", True),
+    ("nvidia/GLM-5.3-NVFP4", "modelopt", "v0.33.0", False),
+    ("nvidia/GLM-5.3-NVFP4", "awq", "v0.33.0", False),
+])  # fmt: skip
+def test_another_method_than_the_checkpoints_own(model: str, method: str, tag: str, stops: bool) -> None:
+    """config/model.py _verify_quantization of each release, called with each method for the config of each."""
+    words = f"docker run --gpus all vllm/vllm-openai:{tag} --model {model} -tp 8 --trust-remote-code --quantization {method}"
+    (verdict,) = kvplan.check([Source("serve.sh", words)], device="b200")
+    assert ("another-method" in {f.rule for f in verdict.findings}) == stops
+    assert verdict.status == "refuses" if stops else True
 
 
 @pytest.mark.parametrize(("drafts", "tag", "stops"), [
