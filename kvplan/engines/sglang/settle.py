@@ -294,17 +294,17 @@ def splits_windows(d: Deployment, rules: SglangRules) -> bool:
 
 
 def head_split(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits) -> Split:
-    """How layers are stored; Blackwell's sparse kernels and AMD's read fp8 rows raw (mem_cache/kv_cache_configurator.py)."""
+    """How layers are stored; sparse kernels of Blackwell and of AMD in either phase read fp8 rows raw (mem_cache/kv_cache_configurator.py)."""
     decode, prefill = (Options(d).text(name, DSA_BACKENDS) for name in ("dsa_backend", "dsa_prefill_backend"))
     packed = rules.packed_glm and d.model.architecture == "GlmMoeDsaForCausalLM" and (capability(d) or 0) // 10 == 12
     own = (rules.raw_blackwell and (capability(d) or 0) >= 100 and not packed) or (rules.dcp_index and shape.dcp > 1)
-    own = own and None in (decode, prefill)  # rows are raw where either phase reads them so
-    raw = own or "trtllm" in (decode, prefill) or decode == "tilelang" or on_amd(d)
+    raw = (own and None in (decode, prefill)) or "trtllm" in (decode, prefill) or decode == "tilelang" or on_amd(d)
     windows = splits_windows(d, rules) and traits.windows
     exclusive = d.model.architecture in EXCLUSIVE
     numbered = d.model.encoder.n_layers if d.model.encoder and d.model.architecture in NUMBERED_ENCODERS else 0
     ranks = shape.tp if d.model.architecture in rules.states_of_all else None
-    return Split(shape.attn_tp, shape.dcp, traits.pooled_index is not None, raw, exclusive, windows, traits.states, numbered, ranks)
+    pooled, shared = traits.pooled_index is not None, Options(d).flag("enable_unified_memory")
+    return Split(shape.attn_tp, shape.dcp, pooled, raw, exclusive, windows, traits.states, numbered, ranks, one_pool=shared)
 
 
 def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits, states_page: int) -> SglangPoolSettings:
