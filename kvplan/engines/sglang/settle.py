@@ -294,7 +294,7 @@ def splits_windows(d: Deployment, rules: SglangRules) -> bool:
 
 
 def head_split(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits) -> Split:
-    """How layers are stored; sparse kernels of Blackwell and of AMD in either phase read fp8 rows raw (mem_cache/kv_cache_configurator.py)."""
+    """How layers are stored; fp8 rows are raw where a phase's kernels are Blackwell's or AMD's (mem_cache/kv_cache_configurator.py)."""
     decode, prefill = (Options(d).text(name, DSA_BACKENDS) for name in ("dsa_backend", "dsa_prefill_backend"))
     packed = rules.packed_glm and d.model.architecture == "GlmMoeDsaForCausalLM" and (capability(d) or 0) // 10 == 12
     own = (rules.raw_blackwell and (capability(d) or 0) >= 100 and not packed) or (rules.dcp_index and shape.dcp > 1)
