@@ -147,6 +147,11 @@ UNPAGED_STATES = frozenset({
     "Qwen3_5MoeForConditionalGeneration",
 })  # fmt: skip
 
+#: ... whose backend there is picked beside a prefix cache alone (server_args.py _handle_model_specific_adjustments, 0.5.7 and 0.5.8).
+_UNSHARED_057 = frozenset({
+    "FalconH1ForCausalLM", "JetNemotronForCausalLM", "JetVLMForConditionalGeneration", "NemotronHForCausalLM",
+})  # fmt: skip
+
 MAMBA2 = frozenset({"FalconH1ForCausalLM", "NemotronHForCausalLM"})
 KIMI_LINEAR = frozenset({"KimiLinearForCausalLM"})
 WHISPER = frozenset({"WhisperForConditionalGeneration"})
@@ -252,13 +257,16 @@ CHANGES: dict[str, dict[str, Any]] = {
     "0.5.6": {"pieces": "quarter"},
     "0.5.7": {
         "draft_states": "dealt", "pieces": "eighth", "blackwell": _NAMED_057, "blackwell_heads": True, "mha_unshared": True,
-        "flash3": _FLASH3_057,
+        "flash3": _FLASH3_057, "unshared_blackwell": _UNSHARED_057,
     },
     "0.5.8": {
         "draft_states": "requests", "drafts_unshared": frozenset({"NemotronHForCausalLM"}),
         "pieces": "sizes", "whole_sinks": True, "flash3": None,
     },
-    "0.5.9": {"drafts_unshared": None, "fixed_states": False, "decode_slots": "beside", "pieces": "all sizes"},
+    "0.5.9": {
+        "unshared_blackwell": frozenset(), "drafts_unshared": None, "fixed_states": False, "decode_slots": "beside",
+        "pieces": "all sizes",
+    },
     "0.5.10": {
         "decode_slots": "capped", "drafts_unshared": frozenset(),
         "blackwell": _NAMED_0510, "whole_sinks": False, "unpaged_states": "picked", "raw_blackwell": True,

@@ -141,7 +141,7 @@ def settle(d: Deployment) -> Settled:
         "memory_fraction": (default_fraction(d, rules, asked_shape, traits, spec, gpu_mib, chunk, graph_bs), "engine default"),
     }
     notes = (*notes, *replaced, *served, *said, *unshared, *_notes(d, rules, traits, options, page), *uncalibrated(d, "sglang"))
-    settled = _resolved(d, version, page, traits, defaults, notes, shared=rules.vision == "share" and sees(d))
+    settled = _resolved(d, version, page, traits, defaults, notes, rules)
     changed: dict[str, ChosenBy] = {name: "engine default" for name in ("ep", "multimodal") if getattr(asked, name) != getattr(d, name)}
     settled = settled._replace(chosen_by={**settled.chosen_by, **changed})
     question = settled.question
@@ -221,16 +221,16 @@ def _page(d: Deployment, rules: SglangRules, traits: Traits, options: Options) -
 
 
 def _resolved(
-    d: Deployment, version: str, page: int, traits: Traits, defaults: dict[str, Any], notes: tuple[str, ...], *, shared: bool
+    d: Deployment, version: str, page: int, traits: Traits, defaults: dict[str, Any], notes: tuple[str, ...], rules: SglangRules
 ) -> Resolved:  # fmt: skip
     """The question with the defaults filled in, and who chose each."""
     auto = d.kv_dtype in (None, "auto")
     asked = replace(d, engine_version=version, block_size=page, kv_dtype=_auto_kv_dtype(d, traits) if auto else d.kv_dtype)
-    if shared and d.memory_fraction:
+    if rules.vision == "share" and sees(d) and d.memory_fraction:
         asked = replace(asked, memory_fraction=d.memory_fraction * memory.VISION_SHARE)
         notes = (*notes, f"sglang {version} takes {memory.VISION_SHARE} of any mem_fraction_static for a model that sees")
     settled = resolve(asked, defaults, notes)
-    if uses_aiter(settled.question):
+    if uses_aiter(settled.question, rules, traits):
         share = f"the AITER attention backend scales mem_fraction_static by {AITER_SHARE} for contexts above {AITER_CONTEXT}"
         settled = settled._replace(notes=(*settled.notes, share))
     chosen = dict(settled.chosen_by)
@@ -338,7 +338,7 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits
             options.flag("mamba_skip_decode_lock") and release(d.engine_version or "") >= UNLOCKED,
         ),
         max_total_tokens=options.count("max_total_tokens"),
-        fraction=(d.memory_fraction or 0.0) * (AITER_SHARE if uses_aiter(d) else 1),
+        fraction=(d.memory_fraction or 0.0) * (AITER_SHARE if uses_aiter(d, rules, traits) else 1),
         decodes=options.text("disaggregation_mode") == "decode",
         tracked=(2 if overlap else 1) if radix and strategy != "no_buffer" else 0,
         shared=options.flag("enable_unified_memory"),
