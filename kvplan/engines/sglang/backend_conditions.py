@@ -35,7 +35,7 @@ _CUTEDSL, _TOKENSPEED = "cutedsl_mla", "tokenspeed_mla"
 #: Backends that no latent attention runs on up to 0.5.3 (model_runner.py MLA_ATTENTION_BACKENDS).
 _HEADS_ALONE = frozenset({"torch_native", "flex_attention", "trtllm_mha", "dual_chunk_flash_attn", "wave", "intel_amx", "intel_xpu"})
 #: Backends that verify a tree of drafts in pages, and the release that has them first (server_args.py; arg_groups/speculative_hook.py).
-_TREES = {"flashinfer": (0, 5, 2), "fa3": (0, 5, 6), "triton": (0, 5, 14)}
+_TREES = {"flashinfer": (0, 5, 2), "fa3": (0, 5, 6), "triton": (0, 5, 13)}
 #: Classes whose backend on Hopper is FlashAttention 3 before 0.5.7 (utils is_fa3_default_architecture).
 _FA3_DEFAULT = frozenset({
     "Gemma2ForCausalLM", "Gemma3ForConditionalGeneration", "Glm4MoeForCausalLM", "Glm4vMoeForConditionalGeneration", "LlamaForCausalLM",
@@ -53,8 +53,10 @@ def _known(settled: Settled) -> str | None:
 
 
 def _elsewhere(settled: Settled, names: bool, generations: tuple[int, ...]) -> Values:
-    """A backend that is named on a GPU of another generation than these."""
+    """A backend that is named on a GPU of another generation than these, or on an AMD GPU."""
     has = on.capability(settled.question)
+    if names and on_amd(settled.question):
+        return {"has": "no compute capability"}
     return {"has": on.version_of(has)} if names and has and has // 10 not in generations else None
 
 
@@ -221,7 +223,8 @@ def mha_tree(settled: Settled) -> Values:
 
 def paged_tree(settled: Settled) -> Values:
     traits, s = read_traits(settled.model), settings_of(settled)
-    own = usual(settled.question, s.rules, traits) if traits.latent or s.picked_steps else None
+    seen = traits.latent or s.picked_steps or on_amd(settled.question)
+    own = usual(settled.question, s.rules, traits) if seen else None
     early = "none" if release(s.release) < (0, 5, 5) else None  # a default is picked after this is looked at
     plain = "triton" if s.rules.unpaged_states and settled.question.model.architecture in UNPAGED_STATES else None
     plain = plain if traits.states and is_blackwell(settled.question) else None  # the default of these where no page is let

@@ -176,7 +176,7 @@ def reproducible(d: Deployment, rules: SglangRules, traits: Traits) -> tuple[Dep
     set_before = rules.blackwell.get(named) or picked(d, rules, traits) == TRTLLM_MLA
     if backend is None and (rules.deterministic == "picked" or named.startswith(_OWN) or (is_blackwell(d) and set_before)):
         backend = usual(d, rules, traits)
-    elif backend is None and d.device.vendor == "nvidia":
+    elif backend is None:
         newer = (capability(d) or 0) >= 100
         backend = ("triton" if traits.latent else UNSHARED[0]) if newer else SHARED[0]
     if backend is not None and said is None:

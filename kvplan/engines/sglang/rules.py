@@ -344,10 +344,11 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "lora_vocabulary": "split",
             "lora_experts": "whole",
             "lora_all_embeds": True,
+            "stretched": {},
         },
     ),
     ("0.5.11", {"split": _SPLIT_0511, "rope_by_head_dim": True, "lora_experts": "ranks"}),
-    ("0.5.12", {"split": _SPLIT_0512, "stretched": {}, "amd_dsa_page": 64, "lora_heads": True}),
+    ("0.5.12", {"split": _SPLIT_0512, "amd_dsa_page": 64, "lora_heads": True}),
     ("0.5.13", {"split": _SPLIT_0513, "v4_staged": True, "rope_by_head_dim": False}),
     (
         "0.5.14",
