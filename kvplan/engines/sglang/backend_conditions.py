@@ -207,7 +207,7 @@ def paged_ngram(settled: Settled) -> Values:
     d, s, spec = settled.question, settings_of(settled), read_speculative(settled.question.speculative)
     if spec is None or spec.method != "ngram" or s.pools.page <= 1:
         return None
-    early = "none" if release(s.release) < (0, 5, 4) else None
+    early = "none" if release(s.release) < (0, 5, 5) else None
     known = _asked(settled) or early or ("dsa" if is_sparse(d, read_traits(settled.model)) else _known(settled))
     hopper = is_hopper(d) and (
         release(s.release) >= (0, 5, 7) or read_traits(settled.model).latent or d.model.architecture in (*_FA3_DEFAULT, "GptOssForCausalLM")
