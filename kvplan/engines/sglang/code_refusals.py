@@ -49,13 +49,21 @@ def no_code(settled: Settled) -> Values:
     return {"class": named} if since is not None and in_force("", since, settings_of(settled).release) else None
 
 
+def _method(settled: Settled) -> str:
+    """What the checkpoint's config calls its way; where that is not kept, NVIDIA's uploads are ModelOpt's, and gpt-oss is MXFP4."""
+    model, stored = settled.question.model, checkpoint_format(settled.question)
+    if model.method or settled.question.weight_dtype not in (None, stored):
+        return model.method or ""
+    uploaded = (model.id or "").startswith("nvidia/") and "nvfp4" in stored
+    return "modelopt" if uploaded else "mxfp4" if (model.architecture or "").startswith("GptOss") and stored == "mxfp4" else ""
+
+
 def own_method_on_rocm(settled: Settled) -> Values:
     """A checkpoint of ModelOpt's on an AMD GPU, in releases that look at its algorithm (configs/model_config.py _verify_quantization)."""
-    d, named = settled.question, settled.question.model.method or ""
+    d, stored = settled.question, checkpoint_format(settled.question)
     told = Options(d).text("quantization") == "quark_mxfp4"  # made anew as it is loaded
-    if not on_amd(d) or told or release(settings_of(settled).release) < OWN_METHOD.get(named, (99,)):
+    if not on_amd(d) or told or release(settings_of(settled).release) < OWN_METHOD.get(_method(settled), (99,)):
         return None
-    stored = checkpoint_format(d)
     return {"method": "modelopt_mixed" if "+" in stored else "modelopt_fp4" if stored.startswith("nvfp4") else "modelopt_fp8"}
 
 
@@ -63,7 +71,7 @@ def mxfp4_on_rocm(settled: Settled) -> Values:
     """MXFP4 on AMD's boards before gfx950 (layers/quantization/__init__.py, mxfp_supported)."""
     d = settled.question
     older = on_amd(d) and not str(d.device and d.device.compute_capability).startswith("gfx95")
-    return {} if older and d.model.method == "mxfp4" and Options(d).text("quantization") in (None, "mxfp4") else None
+    return {} if older and _method(settled) == "mxfp4" and Options(d).text("quantization") in (None, "mxfp4") else None
 
 
 #: Evaluated for every plan.
