@@ -226,6 +226,9 @@ NO_TRITON = {
     "NemotronHPuzzleForCausalLM": ("0.5.13", "0.5.19"),
 }  # fmt: skip
 
+#: Hybrids that transformers' code runs, whose layers are all taken for attention: from one release on, before another.
+BY_TRANSFORMERS = {"Lfm2ForCausalLM": ("0.4.9", "0.5.9"), "RecurrentGemmaForCausalLM": ("0.5.22", "")}
+
 #: Multimodal models whose prompts go in whole (configs/model_config.py is_multimodal_chunked_prefill_supported).
 WHOLE_PROMPTS = frozenset({
     "CLIPModel", "Grok1AForCausalLM", "Grok1VForCausalLM", "LlavaLlamaForCausalLM", "MllamaForConditionalGeneration",
