@@ -13,7 +13,7 @@ from kvplan.deployment import Deployment
 from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.releases import in_force
-from kvplan.engines.sglang.classes import LATENT_BLACKWELL, UNPAGED_STATES
+from kvplan.engines.sglang.classes import LATENT_BLACKWELL, STATES_OF_ALL, UNPAGED_STATES
 from kvplan.engines.sglang.drafts import is_tree
 from kvplan.engines.sglang.pages import DECODE_ALONE
 from kvplan.engines.sglang.rules import SglangRules
@@ -97,7 +97,8 @@ def picked(d: Deployment, rules: SglangRules, traits: Traits) -> str | None:
     if named in rules.blackwell and not (of_a_phase and named.startswith(_ALONE)):
         return None if named.startswith("NemotronH") and is_tree(d) else rules.blackwell[named] or None
     if traits.states:
-        return TRTLLM_MHA if _lets_pages(d, rules) or _no_prefixes(d, rules) else None
+        alone = named in STATES_OF_ALL and rules.blackwell_heads and _one_draft(d)  # classes that have what others have
+        return TRTLLM_MHA if alone or _lets_pages(d, rules) or _no_prefixes(d, rules) else None
     if not rules.blackwell_heads or not _one_draft(d):
         return None
     return FA4 if rules.blackwell_fa4 and traits.uneven else TRTLLM_MHA
@@ -209,7 +210,11 @@ def usual(d: Deployment, rules: SglangRules, traits: Traits) -> str | None:
         return "fa3" if hopper else "triton"
     if named.startswith("Gemma4") or (named.startswith("GptOss") and not hopper):
         return "triton"
-    if hopper and not named.startswith("Whisper") and (traits.latent or rules.flash3 is None or named in rules.flash3):
+    if (
+        hopper
+        and not named.startswith("Whisper")
+        and (traits.latent or rules.flash3 is None or named in rules.flash3 or named.startswith("GptOss"))
+    ):
         return "fa3"
     return "triton" if traits.latent else "flashinfer"
 
