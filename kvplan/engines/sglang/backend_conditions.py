@@ -217,8 +217,7 @@ def mha_tree(settled: Settled) -> Values:
 
 def paged_tree(settled: Settled) -> Values:
     traits, s = read_traits(settled.model), settings_of(settled)
-    seen = traits.latent or s.picked_steps or on_amd(settled.question)
-    own = usual(settled.question, s.rules, traits) if seen else None
+    own = usual(settled.question, s.rules, traits)
     early = "none" if release(s.release) < (0, 5, 5) else None  # a default is picked after this is looked at
     plain = "triton" if s.rules.unpaged_states and settled.question.model.architecture in UNPAGED_STATES else None
     plain = plain if traits.states and is_blackwell(settled.question) else None  # the default of these where no page is let
