@@ -22,8 +22,8 @@ def predicted(row: dict[str, Any]) -> dict[str, Any]:
     if isinstance(plan, str):
         return {"error": plan}
     found = figures(plan)
-    # the backend by its name alone: an MI300X's fraction is the one before its share (rows/README.md)
-    scaled = "aiter" in row["argv"] and any("the AITER attention backend scales" in note for note in plan.model.notes)
+    # `unscaled`: the fraction is the one before AITER's share (rows/README.md)
+    scaled = not row.get("unscaled") and any("the AITER attention backend scales" in note for note in plan.model.notes)
     share = AITER_SHARE if scaled else 1
     return found if "error" in found else found | {"fraction": round(plan.question["memory_fraction"][0] * share, 3)}
 

@@ -19,9 +19,10 @@ from kvplan.parallel import heads_per_rank
 from kvplan.tensors import Layer, WeightTensor, routed
 from kvplan.units import cdiv
 
-#: Names of a checkpoint's modules -> ours.
+#: Names of a checkpoint's modules, and of those that engines store as one -> ours.
 MODULES: dict[str, str] = {
     "q_proj": "q", "k_proj": "k", "v_proj": "v", "o_proj": "o", "gate_proj": "mlp_gate", "up_proj": "mlp_up", "down_proj": "mlp_down",
+    "qkv_proj": "q k v", "gate_up_proj": "mlp_gate mlp_up",
     "q_a_proj": "q_a", "q_b_proj": "q_b", "kv_a_proj_with_mqa": "kv_a", "kv_b_proj": "kv_b",
     **dict.fromkeys(("in_proj_qkvz", "in_proj_qkv", "in_proj_z"), "in_proj_qkvz"),
     **dict.fromkeys(("in_proj_ba", "in_proj_b", "in_proj_a"), "in_proj_ba"), "out_proj": "out_proj",
@@ -42,15 +43,18 @@ class Adapted(NamedTuple):
     outputs: int
 
 
-def asked_modules(d: Deployment) -> frozenset[str] | None:
-    """`lora_target_modules`, as our names; None: all. Raises SpecError for a module that is not known."""
+def asked_modules(d: Deployment, *, read: bool = False) -> frozenset[str] | None:
+    """`lora_target_modules`, as our names; None: all. Raises SpecError for a module that is not known.
+
+    read  the engine has read them by a list of its own: others are no matrices of layers (an embedding, a head)
+    """
     text = Options(d).text("lora_target_modules")
     if text in (None, "all", "all-linear"):
         return None
     names = [name.strip().strip("'\"") for name in str(text).strip("[]() ").split(",")]
-    if strange := [name for name in names if name not in MODULES]:
+    if (strange := [name for name in names if name not in MODULES]) and not read:
         raise SpecError("engine_option", [("lora_target_modules", f"{strange[0][:40]!r} is not one of all, {', '.join(MODULES)}")])
-    return frozenset(MODULES[name] for name in names)
+    return frozenset(ours for name in names for ours in MODULES.get(name, "").split())
 
 
 def adapted(
@@ -100,7 +104,7 @@ def slots(
 def adapter_bytes(d: Deployment, rank: int, layers: Iterable[Layer], tp: int, element_bytes: int, roles: tuple[str, ...] = ADAPTED) -> int:
     """One adapter on a rank: both factors of every matrix that it may change."""
     given = {key for key, _ in d.engine_option}
-    modules = asked_modules(d) if "lora_target_modules" in given else None
+    modules = asked_modules(d, read=True) if "lora_target_modules" in given else None
     sharded = "fully_sharded_loras" in given and Options(d).flag("fully_sharded_loras")
     gated = d.model.architecture in GATED_QUERIES
     return rank * sum(one.inputs + one.outputs for one in adapted(layers, tp, modules, roles, sharded=sharded, gated=gated)) * element_bytes

@@ -14,14 +14,13 @@ from kvplan.engines.sglang.backends import (
     TRTLLM_MHA,
     TRTLLM_MLA,
     is_blackwell,
-    is_hopper,
     is_sparse,
     named_backends,
     paged,
     picked,
     usual,
 )
-from kvplan.engines.sglang.classes import NO_TRITON, UNPAGED_STATES
+from kvplan.engines.sglang.classes import NO_TRITON, STATES_OF_ALL, UNPAGED_STATES
 from kvplan.engines.sglang.drafts import is_tree
 from kvplan.engines.sglang.fraction import on_amd
 from kvplan.engines.sglang.pages import DSA_PAGE, page_size
@@ -35,12 +34,7 @@ _CUTEDSL, _TOKENSPEED = "cutedsl_mla", "tokenspeed_mla"
 #: Backends that no latent attention runs on up to 0.5.3 (model_runner.py MLA_ATTENTION_BACKENDS).
 _HEADS_ALONE = frozenset({"torch_native", "flex_attention", "trtllm_mha", "dual_chunk_flash_attn", "wave", "intel_amx", "intel_xpu"})
 #: Backends that verify a tree of drafts in pages, and the release that has them first (server_args.py; arg_groups/speculative_hook.py).
-_TREES = {"flashinfer": (0, 5, 2), "fa3": (0, 5, 6), "triton": (0, 5, 14)}
-#: Classes whose backend on Hopper is FlashAttention 3 before 0.5.7 (utils is_fa3_default_architecture).
-_FA3_DEFAULT = frozenset({
-    "Gemma2ForCausalLM", "Gemma3ForConditionalGeneration", "Glm4MoeForCausalLM", "Glm4vMoeForConditionalGeneration", "LlamaForCausalLM",
-    "Llama4ForConditionalGeneration", "Qwen2ForCausalLM", "Qwen3ForCausalLM", "Qwen3MoeForCausalLM", "Step3VLForConditionalGeneration",
-})  # fmt: skip
+_TREES = {"flashinfer": (0, 5, 2), "fa3": (0, 5, 6), "triton": (0, 5, 13)}
 
 
 def _asked(settled: Settled) -> str | None:
@@ -53,8 +47,10 @@ def _known(settled: Settled) -> str | None:
 
 
 def _elsewhere(settled: Settled, names: bool, generations: tuple[int, ...]) -> Values:
-    """A backend that is named on a GPU of another generation than these."""
+    """A backend that is named on a GPU of another generation than these, or on an AMD GPU."""
     has = on.capability(settled.question)
+    if names and on_amd(settled.question):
+        return {"has": "no compute capability"}
     return {"has": on.version_of(has)} if names and has and has // 10 not in generations else None
 
 
@@ -135,7 +131,11 @@ def _fp4_backend(settled: Settled, latent: bool, takes: frozenset[str]) -> Value
     asked = said.both
     if asked is None and "engine_version" not in settled.chosen_by:  # forks have kernels of their own: no refusal by a default of theirs
         asked = usual(settled.question, settings_of(settled).rules, read_traits(settled.model))
-    prefill, decode = said.prefill or asked, said.decode or asked
+    options = Options(settled.question)
+    kernels = options.flag("enable_hierarchical_cache") and options.text("hicache_io_backend") != "direct"
+    tier = kernels and release(settings_of(settled).release) < (0, 5, 10)  # decodes with another then (server_args.py _handle_hicache)
+    other = ("flashinfer" if not latent or is_blackwell(settled.question) else "triton") if tier else asked
+    prefill, decode = said.prefill or asked, said.decode or other
     if asked is None or settings_of(settled).formats.k != "nvfp4" or read_traits(settled.model).latent is not latent:
         return None
     if prefill == FA4:
@@ -201,17 +201,13 @@ def unified_graphs(settled: Settled) -> Values:
 
 
 def paged_ngram(settled: Settled) -> Values:
-    """N-grams are a tree of ten branches, which FlashInfer alone verifies in pages; Hopper's default is FlashAttention 3."""
+    """N-grams are a tree of ten branches, which FlashInfer alone verifies in pages."""
     d, s, spec = settled.question, settings_of(settled), read_speculative(settled.question.speculative)
     if spec is None or spec.method != "ngram" or s.pools.page <= 1:
         return None
-    early = "none" if release(s.release) < (0, 5, 4) else None
-    known = _asked(settled) or early or ("dsa" if is_sparse(d, read_traits(settled.model)) else _known(settled))
-    hopper = is_hopper(d) and (
-        release(s.release) >= (0, 5, 7) or read_traits(settled.model).latent or d.model.architecture in (*_FA3_DEFAULT, "GptOssForCausalLM")
-    )
-    if known is None and (on_amd(d) or hopper):
-        known = "aiter" if on_amd(d) else "fa3"
+    early = "none" if release(s.release) < (0, 5, 5) else None
+    traits = read_traits(settled.model)
+    known = _asked(settled) or early or ("dsa" if is_sparse(d, traits) else _known(settled) or usual(d, s.rules, traits))
     return {"topk": 10, "page": s.pools.page, "backend": known} if known and known != "flashinfer" else None
 
 
@@ -221,7 +217,7 @@ def mha_tree(settled: Settled) -> Values:
 
 def paged_tree(settled: Settled) -> Values:
     traits, s = read_traits(settled.model), settings_of(settled)
-    own = usual(settled.question, s.rules, traits) if traits.latent or s.picked_steps else None
+    own = usual(settled.question, s.rules, traits)
     early = "none" if release(s.release) < (0, 5, 5) else None  # a default is picked after this is looked at
     plain = "triton" if s.rules.unpaged_states and settled.question.model.architecture in UNPAGED_STATES else None
     plain = plain if traits.states and is_blackwell(settled.question) else None  # the default of these where no page is let
@@ -245,7 +241,8 @@ def unbuffered_mha(settled: Settled) -> Values:
     """States that a prefix cache keeps without extra buffers want pages of one token, which this backend does not have."""
     d, rules, traits = settled.question, settings_of(settled).rules, read_traits(settled.model)
     strategy = with_buffers(d, rules, traits, settings_of(settled).states_page)
-    return {} if traits.states and keeps_prefixes(d, rules, traits) and strategy == "no_buffer" and _known(settled) == TRTLLM_MHA else None
+    seen = traits.states and d.model.architecture not in STATES_OF_ALL
+    return {} if seen and keeps_prefixes(d, rules, traits) and strategy == "no_buffer" and _known(settled) == TRTLLM_MHA else None
 
 
 def scored(settled: Settled) -> Values:

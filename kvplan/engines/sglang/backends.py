@@ -12,7 +12,8 @@ from typing import NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.options import Options, read_speculative
-from kvplan.engines.sglang.classes import LATENT_BLACKWELL, UNPAGED_STATES
+from kvplan.engines.common.releases import in_force
+from kvplan.engines.sglang.classes import LATENT_BLACKWELL, STATES_OF_ALL, UNPAGED_STATES
 from kvplan.engines.sglang.drafts import is_tree
 from kvplan.engines.sglang.pages import DECODE_ALONE
 from kvplan.engines.sglang.rules import SglangRules
@@ -96,7 +97,8 @@ def picked(d: Deployment, rules: SglangRules, traits: Traits) -> str | None:
     if named in rules.blackwell and not (of_a_phase and named.startswith(_ALONE)):
         return None if named.startswith("NemotronH") and is_tree(d) else rules.blackwell[named] or None
     if traits.states:
-        return TRTLLM_MHA if _lets_pages(d, rules) else None
+        alone = named in STATES_OF_ALL and rules.blackwell_heads and _one_draft(d)  # classes that have what others have
+        return TRTLLM_MHA if alone or _lets_pages(d, rules) or _no_prefixes(d, rules) else None
     if not rules.blackwell_heads or not _one_draft(d):
         return None
     return FA4 if rules.blackwell_fa4 and traits.uneven else TRTLLM_MHA
@@ -144,6 +146,14 @@ def _lets_pages(d: Deployment, rules: SglangRules) -> bool:
     return buffered or options.flag("disable_radix_cache") or read_speculative(d.speculative) is not None
 
 
+def _no_prefixes(d: Deployment, rules: SglangRules) -> bool:
+    """Classes whose backend for states on Blackwell is for those that prefixes share: without them they have what others have."""
+    unshared = Options(d).flag("disable_radix_cache") or (
+        read_speculative(d.speculative) is not None and d.model.architecture in (rules.drafts_unshared or ())
+    )
+    return unshared and d.model.architecture in rules.unshared_blackwell and _one_draft(d)
+
+
 def _one_draft(d: Deployment) -> bool:
     """Nothing drafts, or a chain does in pages that were not asked to be larger (utils is_no_spec_infer_or_topk_one)."""
     spec, branches = read_speculative(d.speculative), Options(d).count("speculative_eagle_topk")
@@ -167,7 +177,7 @@ def reproducible(d: Deployment, rules: SglangRules, traits: Traits) -> tuple[Dep
     set_before = rules.blackwell.get(named) or picked(d, rules, traits) == TRTLLM_MLA
     if backend is None and (rules.deterministic == "picked" or named.startswith(_OWN) or (is_blackwell(d) and set_before)):
         backend = usual(d, rules, traits)
-    elif backend is None and d.device.vendor == "nvidia":
+    elif backend is None:
         newer = (capability(d) or 0) >= 100
         backend = ("triton" if traits.latent else UNSHARED[0]) if newer else SHARED[0]
     if backend is not None and said is None:
@@ -182,7 +192,7 @@ def usual(d: Deployment, rules: SglangRules, traits: Traits) -> str | None:
     """The backend that is picked where none is asked for; None: on this GPU that is not known here."""
     found, has, named = picked(d, rules, traits), capability(d), d.model.architecture or ""
     if d.device is not None and d.device.vendor == "amd":
-        return "aiter"
+        return _on_rocm(d, traits)
     if found or d.device is None or has is None:
         return found
     if 100 <= has < 110:
@@ -200,6 +210,21 @@ def usual(d: Deployment, rules: SglangRules, traits: Traits) -> str | None:
         return "fa3" if hopper else "triton"
     if named.startswith("Gemma4") or (named.startswith("GptOss") and not hopper):
         return "triton"
-    if hopper and not named.startswith("Whisper") and (traits.latent or rules.flash3 is None or named in rules.flash3):
+    if (
+        hopper
+        and not named.startswith("Whisper")
+        and (traits.latent or rules.flash3 is None or named in rules.flash3 or named.startswith("GptOss"))
+    ):
         return "fa3"
     return "triton" if traits.latent else "flashinfer"
+
+
+def _on_rocm(d: Deployment, traits: Traits) -> str:
+    """AITER's kernels, but where a class has its own, and for latents whose heads on a rank are neither 16 nor 128."""
+    if is_sparse(d, traits) or traits.compressed:
+        return "dsv4" if traits.compressed else "dsa"
+    if (d.model.architecture or "").startswith("GptOss") and not in_force("0.5.10", "", d.engine_version):
+        return "triton"
+    mixers = (mixer for block in d.model.blocks.values() for mixer in block.mixers if mixer.kind.startswith("mla"))
+    heads = next((getattr(mixer, "heads", 0) for mixer in mixers), 0)
+    return "aiter" if not traits.latent or heads // (d.tp or 1) in (16, 128) else "triton"

@@ -31,7 +31,7 @@ class Split(NamedTuple):
     sparse        the model has an indexer: fp8 rows of every layer carry scales and a 16-bit rotary part; raw_mla: kernels read them raw
     exclusive     the model's class does not count the token itself to its window
     windows       window layers have a pool of their own
-    states        the model has recurrent states
+    states        the model has recurrent states; one_pool: in one buffer with the cache, whose fp4 rows are of whole bytes
     state_tp      ranks that share a state where they are not those that share attention
     group         tokens of an index key beside K and V; 0: none are grouped
     keys          the format of index keys where it is not the model's own
@@ -57,6 +57,7 @@ class Split(NamedTuple):
     key_copies: int = 1
     replayed: int = 0
     records: Records | None = None
+    one_pool: bool = False
 
 
 class LayerBytes(NamedTuple):
@@ -185,7 +186,8 @@ def _head_bytes(t: CacheTensor, split: Split, rules: SglangRules) -> tuple[int, 
         return held * t.elems_per_state, asked * t.elems_per_state
     if split.windows:
         return held * t.elems_per_state, asked * (t.elems_per_state if rules.fp4_windows else packed)
-    return held * (t.elems_per_state if split.states and not rules.fp4_states else packed), asked * packed
+    whole = split.states and (split.one_pool or not rules.fp4_states)  # 0.5.19 unified_memory_pool.py _store_dtype_for
+    return held * (t.elems_per_state if whole else packed), asked * packed
 
 
 def encoder_rows(layers: Sequence[LayerBytes], split: Split) -> list[LayerBytes]:
@@ -233,7 +235,7 @@ def with_workspace(cells: Cells, layers: Sequence[LayerBytes], rules: SglangRule
     """fp4: one layer's rows in fp8 are charged, for a workspace that all layers share (0.5.18 pool_configurator.py)."""
     if not rules.fp4_workspace or dtype != "nvfp4" or cells.latent or cells.n_swa:
         return cells
-    widest = max((x.kv_token for x in layers), default=0)
+    widest = max((x.charged for x in layers if x.kv_token), default=0)
     return cells._replace(full=cells.full + widest * 16 // 9)
 
 

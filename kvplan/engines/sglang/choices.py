@@ -40,7 +40,7 @@ CHOICES: dict[str, dict[tuple[str, str], str]] = {
     "--attention-backend": {
         ("", ""): "flashinfer triton torch_native", ("0.4.3", ""): "aiter fa3 flashmla", ("0.4.3", "0.5.20"): "cutlass_mla",
         ("0.4.6", ""): "intel_amx", ("0.4.8", ""): "ascend", ("0.4.9", ""): "trtllm_mla", ("0.4.10", ""): "trtllm_mha wave",
-        ("0.4.10", "0.5.20"): "dual_chunk_flash_attn", ("0.4.10", "0.5.3"): "hybrid_linear_attn", ("0.5.2", ""): "flex_attention nsa fa4",
+        ("0.4.10", "0.5.20"): "dual_chunk_flash_attn", ("0.5.1", "0.5.3"): "hybrid_linear_attn", ("0.5.2", ""): "flex_attention nsa fa4",
         ("0.5.3", ""): "intel_xpu", ("0.5.11", ""): "dsv4 compressed tokenspeed_mla", ("0.5.12", ""): "dsa cutedsl_mla",
         ("0.5.16", ""): "hpc_ops", ("0.5.18", ""): "minicpm_flashattn minicpm_flashinfer", ("0.5.19", ""): "qsa",
         ("0.5.21", ""): "llada2_cfg_flashinfer",
@@ -71,7 +71,7 @@ CHOICES: dict[str, dict[tuple[str, str], str]] = {
     "--deepep-mode": {("", ""): "normal low_latency auto"},
     "--disaggregation-mode": {("", ""): "null prefill decode"},
     "--disaggregation-transfer-backend": {
-        ("", ""): "mooncake nixl", ("0.4.9", ""): "ascend", ("0.4.10", ""): "fake", ("0.5.8", ""): "mori", ("0.5.12", ""): "mooncake_tcp",
+        ("", ""): "mooncake nixl", ("0.4.9", ""): "ascend", ("0.5.1", ""): "fake", ("0.5.8", ""): "mori", ("0.5.12", ""): "mooncake_tcp",
     },
     "--mm-attention-backend": {
         ("", ""): "sdpa fa3 triton_attn", ("0.5.2", ""): "ascend_attn", ("0.5.4", ""): "aiter_attn", ("0.5.8", ""): "fa4",
@@ -85,14 +85,14 @@ CHOICES: dict[str, dict[tuple[str, str], str]] = {
     "--decode-attention-backend": {
         ("", ""): "flashinfer triton torch_native fa3 flashmla", ("", "0.5.20"): "cutlass_mla",
         ("0.4.10", ""): "trtllm_mla trtllm_mha aiter wave intel_amx ascend", ("0.4.10", "0.5.20"): "dual_chunk_flash_attn",
-        ("0.4.10", "0.5.3"): "hybrid_linear_attn", ("0.5.2", ""): "flex_attention nsa fa4", ("0.5.3", ""): "intel_xpu",
+        ("0.5.1", "0.5.3"): "hybrid_linear_attn", ("0.5.2", ""): "flex_attention nsa fa4", ("0.5.3", ""): "intel_xpu",
         ("0.5.11", ""): "dsv4 compressed tokenspeed_mla", ("0.5.12", ""): "dsa cutedsl_mla", ("0.5.16", ""): "hpc_ops",
         ("0.5.18", ""): "minicpm_flashattn minicpm_flashinfer", ("0.5.19", ""): "qsa", ("0.5.21", ""): "llada2_cfg_flashinfer",
     },
     "--prefill-attention-backend": {
         ("", ""): "flashinfer triton torch_native fa3 flashmla", ("", "0.5.20"): "cutlass_mla",
         ("0.4.10", ""): "trtllm_mla trtllm_mha aiter wave intel_amx ascend", ("0.4.10", "0.5.20"): "dual_chunk_flash_attn",
-        ("0.4.10", "0.5.3"): "hybrid_linear_attn", ("0.5.2", ""): "flex_attention nsa fa4", ("0.5.3", ""): "intel_xpu",
+        ("0.5.1", "0.5.3"): "hybrid_linear_attn", ("0.5.2", ""): "flex_attention nsa fa4", ("0.5.3", ""): "intel_xpu",
         ("0.5.11", ""): "dsv4 compressed tokenspeed_mla", ("0.5.12", ""): "dsa cutedsl_mla", ("0.5.16", ""): "hpc_ops",
         ("0.5.18", ""): "minicpm_flashattn minicpm_flashinfer", ("0.5.19", ""): "qsa", ("0.5.21", ""): "llada2_cfg_flashinfer",
     },
@@ -170,7 +170,7 @@ CHOICES: dict[str, dict[tuple[str, str], str]] = {
         ("0.5.13", ""): "nvfp4_online",
         ("0.5.14", ""): "auto-round-int8 mxfp_w4a8", ("0.5.15", ""): "humming",
     },
-    "--mamba-scheduler-strategy": {("", ""): "auto no_buffer extra_buffer"},
+    "--mamba-scheduler-strategy": {("", ""): "auto no_buffer extra_buffer", ("0.5.12", ""): "extra_buffer_lazy"},
     "--encoder-transfer-backend": {("", ""): "zmq_to_scheduler zmq_to_tokenizer mooncake", ("0.5.16", ""): "auto"},
     "--remote-instance-weight-loader-backend": {("", ""): "transfer_engine nccl", ("0.5.9", ""): "modelexpress"},
     "--fp4-gemm-backend": {
@@ -215,7 +215,9 @@ CHOICES: dict[str, dict[tuple[str, str], str]] = {
     "--kv-canary-real-data": {("", ""): "none partial all"},
     "--dsa-prefill-cp-mode": {("", ""): "in-seq-split round-robin-split"},
     "--retraction-policy": {("", ""): "length priority"},
-    "--bf16-gemm-backend": {("", ""): "auto cutedsl", ("0.5.16", ""): "torch", ("0.5.18", ""): "gemv"},
+    "--bf16-gemm-backend": {
+        ("", ""): "auto cutedsl", ("0.5.16", ""): "torch", ("0.5.18", ""): "gemv", ("0.5.18", "0.5.20"): "flashinfer_pr4266",
+    },
     "--dsa-paged-mqa-logits-backend": {("", ""): "auto deepgemm cutedsl aiter"},
     "--decoupled-spec-role": {("", ""): "null verifier drafter"},
     "--fuseep-mode": {("", ""): "1 2"},

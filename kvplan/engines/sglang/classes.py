@@ -147,6 +147,11 @@ UNPAGED_STATES = frozenset({
     "Qwen3_5MoeForConditionalGeneration",
 })  # fmt: skip
 
+#: ... whose backend there is picked beside a prefix cache alone (server_args.py _handle_model_specific_adjustments, 0.5.7 and 0.5.8).
+_UNSHARED_057 = frozenset({
+    "FalconH1ForCausalLM", "JetNemotronForCausalLM", "JetVLMForConditionalGeneration", "NemotronHForCausalLM",
+})  # fmt: skip
+
 MAMBA2 = frozenset({"FalconH1ForCausalLM", "NemotronHForCausalLM"})
 KIMI_LINEAR = frozenset({"KimiLinearForCausalLM"})
 WHISPER = frozenset({"WhisperForConditionalGeneration"})
@@ -221,6 +226,9 @@ NO_TRITON = {
     "NemotronHPuzzleForCausalLM": ("0.5.13", "0.5.19"),
 }  # fmt: skip
 
+#: Hybrids that transformers' code runs, whose layers are all taken for attention: from one release on, before another.
+BY_TRANSFORMERS = {"Lfm2ForCausalLM": ("0.4.9", "0.5.9"), "RecurrentGemmaForCausalLM": ("0.5.22", "")}
+
 #: Multimodal models whose prompts go in whole (configs/model_config.py is_multimodal_chunked_prefill_supported).
 WHOLE_PROMPTS = frozenset({
     "CLIPModel", "Grok1AForCausalLM", "Grok1VForCausalLM", "LlavaLlamaForCausalLM", "MllamaForConditionalGeneration",
@@ -252,13 +260,16 @@ CHANGES: dict[str, dict[str, Any]] = {
     "0.5.6": {"pieces": "quarter"},
     "0.5.7": {
         "draft_states": "dealt", "pieces": "eighth", "blackwell": _NAMED_057, "blackwell_heads": True, "mha_unshared": True,
-        "flash3": _FLASH3_057,
+        "flash3": _FLASH3_057, "unshared_blackwell": _UNSHARED_057,
     },
     "0.5.8": {
         "draft_states": "requests", "drafts_unshared": frozenset({"NemotronHForCausalLM"}),
         "pieces": "sizes", "whole_sinks": True, "flash3": None,
     },
-    "0.5.9": {"drafts_unshared": None, "fixed_states": False, "decode_slots": "beside", "pieces": "all sizes"},
+    "0.5.9": {
+        "unshared_blackwell": frozenset(), "drafts_unshared": None, "fixed_states": False, "decode_slots": "beside",
+        "pieces": "all sizes",
+    },
     "0.5.10": {
         "decode_slots": "capped", "drafts_unshared": frozenset(),
         "blackwell": _NAMED_0510, "whole_sinks": False, "unpaged_states": "picked", "raw_blackwell": True,

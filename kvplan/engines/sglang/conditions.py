@@ -12,6 +12,7 @@ from kvplan.engines.sglang.as_read import misreads
 from kvplan.engines.sglang.backends import named_backends
 from kvplan.engines.sglang.classes import NEVER_STAGED, STAGED_SINCE, TEXT_ALONE
 from kvplan.engines.sglang.exchange import copies
+from kvplan.engines.sglang.fraction import on_amd
 from kvplan.engines.sglang.settle import settings_of
 from kvplan.engines.sglang.traits import keeps_prefixes, read_traits
 
@@ -164,8 +165,10 @@ def window_share(settled: Settled) -> Values:
 
 
 def mxfp8_cache(settled: Settled) -> Values:
-    has = on.capability(settled.question)
-    return {"has": on.version_of(has)} if has is not None and has < 100 and settled.question.kv_dtype == "mxfp8" else None
+    d, has = settled.question, on.capability(settled.question)
+    if d.kv_dtype != "mxfp8" or not (on_amd(d) or (has is not None and has < 100)):
+        return None
+    return {"has": on.version_of(has) if has else "no compute capability"}
 
 
 def compressed_drafts(settled: Settled) -> Values:

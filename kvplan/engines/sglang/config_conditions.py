@@ -36,14 +36,14 @@ LOADED_BY_NAME = {
 
 #: What a config calls ModelOpt's way (`none`: it names the algorithm alone) -> the release that puts the checkpoint's own method in the
 #: place of any other (layers/quantization/base_config.py _modelopt_override_quantization_method, model_config.py _parse_quant_hf_config).
-_OWN_METHOD = {"modelopt": (0, 5, 10), "none": (0, 5, 9)}
+OWN_METHOD = {"modelopt": (0, 5, 10), "none": (0, 5, 9)}
 
 
 def _keeps_own(settled: Settled, stored: str) -> bool:
     """Whether a checkpoint is loaded by its own method, whatever is asked for; where the tool is not known, whether it may be."""
     named, at = settled.question.model.method or "", release(settings_of(settled).release)
     modelopts = named or ("modelopt" if stored.startswith("nvfp4") or stored == "fp8" else "")
-    return at >= _OWN_METHOD.get(modelopts, (99,))
+    return at >= OWN_METHOD.get(modelopts, (99,))
 
 
 def another_method(settled: Settled) -> Values:

@@ -162,6 +162,10 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "--disaggregation-decode-retraction-backup=host_pool is only supported on a PD decode server.", "0.5.18",
     ),
     Exclusion(
+        "disaggregation_decode_host_receive_threshold>0", "disaggregation_mode=decode",
+        "--disaggregation-decode-retraction-backup=host_pool is only supported on a PD decode server.", "0.5.21",
+    ),
+    Exclusion(
         "disaggregation_decode_allocation_policy=prefill_complete", "disaggregation_mode=prefill,decode",
         "--disaggregation-decode-allocation-policy prefill_complete does not yet support aggregated serving", "0.5.22",
     ),

@@ -10,7 +10,7 @@ from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options, Speculation
 from kvplan.engines.common.releases import in_force
 from kvplan.engines.sglang import memory
-from kvplan.engines.sglang.backends import named_backends
+from kvplan.engines.sglang.backends import named_backends, usual
 from kvplan.engines.sglang.classes import PIECES
 from kvplan.engines.sglang.inkling import CLASS as INKLING
 from kvplan.engines.sglang.layout import SglangLayout
@@ -67,15 +67,14 @@ def on_amd(d: Deployment) -> bool:
     return d.device is not None and d.device.vendor == "amd"
 
 
-def uses_aiter(d: Deployment) -> bool:
+def uses_aiter(d: Deployment, rules: SglangRules, traits: Traits) -> bool:
     """Whether the AITER backend of AMD GPUs takes its share of the fraction, even of one that the user gave (attention_hook.py).
 
     Since 0.4.7 (model_runner.py model_specific_adjustment), on any GPU.
     """
-    backend = named_backends(d).both
-    if not in_force("0.4.7", "", d.engine_version):
+    if not in_force("0.4.7", "", d.engine_version) or (d.max_model_len or d.context or 0) <= AITER_CONTEXT:
         return False
-    return (backend == "aiter" or (on_amd(d) and backend is None)) and (d.max_model_len or d.context or 0) > AITER_CONTEXT
+    return (named_backends(d).both or (usual(d, rules, traits) if on_amd(d) else None)) == "aiter"
 
 
 def sees(d: Deployment) -> bool:

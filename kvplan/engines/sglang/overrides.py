@@ -28,6 +28,8 @@ _QWEN = (((0, 0, 0), (0, 4, 7)), ((0, 5, 3), (0, 5, 10)))
 _FLAT = {
     "InternVLChatModel": (((0, 0, 0), (0, 5, 4)),), "Qwen2VLForConditionalGeneration": _QWEN, "Qwen2_5_VLForConditionalGeneration": _QWEN,
 }  # fmt: skip
+#: Kinds that say how many KV heads there are.
+_BY_KIND = ("mha", "mqa")
 #: Kinds that have states beside layers of K and V.
 _STATES = ("mamba1", "mamba2", "short_conv", "gated_delta_net", "kda")
 
@@ -102,13 +104,13 @@ def _kv_heads(model: ModelSpec, value: Any) -> ModelSpec | None:
     alike = {mixer.n_kv for mixer in mixers if hasattr(mixer, "n_kv")}
     if len(alike) != 1 or isinstance(value, bool) or not isinstance(value, int) or value < 1:
         return None
-    if not all(mixer.kind == "mha" or hasattr(mixer, "kv_heads") for mixer in mixers):
+    if not all(mixer.kind in _BY_KIND or hasattr(mixer, "kv_heads") for mixer in mixers):
         return None
     if any(mixer.heads % value for mixer in mixers):
         return None
 
     def dealt(block: Block) -> Block:
-        made = (m if m.kind in _STATES else mixer_like(m, "gqa" if m.kind == "mha" else m.kind, kv_heads=value) for m in block.mixers)
+        made = (m if m.kind in _STATES else mixer_like(m, "gqa" if m.kind in _BY_KIND else m.kind, kv_heads=value) for m in block.mixers)
         return block.changed(mixers=tuple(made))
 
     return model.changed(blocks={name: dealt(block) for name, block in model.blocks.items()})

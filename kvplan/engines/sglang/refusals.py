@@ -9,6 +9,7 @@ from __future__ import annotations
 from kvplan.engines.common.stops import Move, Stop
 from kvplan.engines.sglang import backend_conditions as backend
 from kvplan.engines.sglang import conditions as when
+from kvplan.engines.sglang.code_refusals import CLASSES
 from kvplan.engines.sglang.config_conditions import later_config, no_class, shared_prompts, whole_jitter
 from kvplan.engines.sglang.deepseek_v41_conditions import CHECKS as SHARED_ROWS
 from kvplan.engines.sglang.inkling_refusals import STOPS as INKLING
@@ -39,6 +40,7 @@ _ONE_OF = (Move("speculative", "off, or ngram"), Move("lora", "off"))
 #: Evaluated for every plan, in the order in which the engine comes to them.
 CHECKS: tuple[Stop, ...] = (
     *WORDS,
+    *CLASSES,
     Stop(
         "a class of later releases", "Model architectures ['{class:w}'] are not supported for now.",
         "neither the release nor the transformers that it asks for knows the model's class",

@@ -114,7 +114,7 @@ class SglangRules(NamedTuple):
     eager_pieces     prefill graphs are captured all the same
     blackwell        class -> its backend on B200 and its like; empty: one whose pages are as asked
     blackwell_heads  ... others with K and V take trtllm_mha there; with rows of other widths, fa4 (blackwell_fa4)
-    latent_blackwell DeepSeek-V3 and its like take trtllm_mla there
+    latent_blackwell DeepSeek-V3 and its like take trtllm_mla there; unshared_blackwell: classes with states trtllm_mha, without prefixes
     unpaged_states   Qwen3-Next and its like: trtllm_mha there, or Triton's kernels; with pages of 64 tokens and of one, whatever is asked
     pages            backend -> tokens of a page that it takes, where releases differ
     xpu_phases       pages of intel_xpu bind where it only decodes, too
@@ -130,8 +130,7 @@ class SglangRules(NamedTuple):
     vision           how a multimodal model lowers the fraction (share: one that the user gave, too)
     mm_reserve_mib   kept back from the budget for a multimodal model's caches
     split            architectures with a full and a window pool
-    split_from       what the window split starts from: tokens of all layers alike, limited by max_total_tokens, then split by layers (and
-                     cut to pages) or by bytes; or the bytes
+    split_from       what the window split starts from: tokens of all layers, limited, split by layers (in pages) or by bytes; or the bytes
     window_checked   a window pool that can not hold one request is refused: none; one that is a share of the full pool; any
     one_buffer       bytes of one pool for both kinds: of its tokens; all that there are, with a page to spare; all that there are
     own_numbers      ... whose window pool numbers its pages by itself
@@ -216,6 +215,7 @@ class SglangRules(NamedTuple):
     blackwell_heads: bool = False
     blackwell_fa4: bool = False
     latent_blackwell: bool = False
+    unshared_blackwell: frozenset[str] = frozenset()
     unpaged_states: Literal["", "picked", "set"] = ""
     pages: Mapping[str, tuple[int, ...]] = {"trtllm_mha": (16, 32, 64), "intel_xpu": (32, 64, 128)}
     xpu_phases: bool = False
@@ -344,10 +344,11 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "lora_vocabulary": "split",
             "lora_experts": "whole",
             "lora_all_embeds": True,
+            "stretched": {},
         },
     ),
     ("0.5.11", {"split": _SPLIT_0511, "rope_by_head_dim": True, "lora_experts": "ranks"}),
-    ("0.5.12", {"split": _SPLIT_0512, "stretched": {}, "amd_dsa_page": 64, "lora_heads": True}),
+    ("0.5.12", {"split": _SPLIT_0512, "amd_dsa_page": 64, "lora_heads": True}),
     ("0.5.13", {"split": _SPLIT_0513, "v4_staged": True, "rope_by_head_dim": False}),
     (
         "0.5.14",

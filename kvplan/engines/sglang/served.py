@@ -8,23 +8,29 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
 from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.options import Options
-from kvplan.engines.common.releases import release
+from kvplan.engines.common.releases import in_force, release
 from kvplan.engines.common.settling import checkpoint_format, served_in
 from kvplan.engines.sglang import deepseek_v41, exchange, inkling
 from kvplan.engines.sglang.as_read import as_read
 from kvplan.engines.sglang.backends import named_backends
-from kvplan.engines.sglang.classes import TEXT_FIRST, TOWERLESS
+from kvplan.engines.sglang.classes import BY_TRANSFORMERS, TEXT_FIRST, TOWERLESS
 from kvplan.engines.sglang.drafts import in_pages, with_steps
 from kvplan.engines.sglang.facts import FACTS
 from kvplan.engines.sglang.rules import SglangRules
 from kvplan.engines.sglang.traits import Traits
+from kvplan.errors import UnsupportedError
 
 #: A backend that no prefixes are kept with (server_args.py; arg_groups/attention_hook.py).
 KEEPS_NONE, RENAMED = "dual_chunk_flash_attn", (0, 5, 23)  # the release that gives TokenSpeed's name to another (serving_hook.py)
 
 
 def as_served(d: Deployment, version: str, rules: SglangRules) -> tuple[Deployment, tuple[str, ...]]:
-    """The question with the model as read, the steps of its drafts, the ranks that share experts and the type it computes in, and notes."""
+    """The question with the model as read, the steps of its drafts, the ranks that share experts and the type it computes in, and notes.
+
+    Raises UnsupportedError for a hybrid that transformers' code runs (model_loader/utils.py resolve_transformers_arch).
+    """
+    if (run := BY_TRANSFORMERS.get(d.model.architecture or "")) and in_force(*run, version):
+        raise UnsupportedError(f"sglang {version} runs {d.model.architecture} by transformers' code, without states: not modelled")
     if d.kv_memory is not None:  # a question about the cache alone; else the weights do not load (refusals.py)
         d = replace(d, model=as_read(d.model, rules))
     early = tuple[str, ...]()

@@ -141,7 +141,7 @@ def settle(d: Deployment) -> Settled:
         "memory_fraction": (default_fraction(d, rules, asked_shape, traits, spec, gpu_mib, chunk, graph_bs), "engine default"),
     }
     notes = (*notes, *replaced, *served, *said, *unshared, *_notes(d, rules, traits, options, page), *uncalibrated(d, "sglang"))
-    settled = _resolved(d, version, page, traits, defaults, notes, shared=rules.vision == "share" and sees(d))
+    settled = _resolved(d, version, page, traits, defaults, notes, rules)
     changed: dict[str, ChosenBy] = {name: "engine default" for name in ("ep", "multimodal") if getattr(asked, name) != getattr(d, name)}
     settled = settled._replace(chosen_by={**settled.chosen_by, **changed})
     question = settled.question
@@ -221,16 +221,16 @@ def _page(d: Deployment, rules: SglangRules, traits: Traits, options: Options) -
 
 
 def _resolved(
-    d: Deployment, version: str, page: int, traits: Traits, defaults: dict[str, Any], notes: tuple[str, ...], *, shared: bool
+    d: Deployment, version: str, page: int, traits: Traits, defaults: dict[str, Any], notes: tuple[str, ...], rules: SglangRules
 ) -> Resolved:  # fmt: skip
     """The question with the defaults filled in, and who chose each."""
     auto = d.kv_dtype in (None, "auto")
     asked = replace(d, engine_version=version, block_size=page, kv_dtype=_auto_kv_dtype(d, traits) if auto else d.kv_dtype)
-    if shared and d.memory_fraction:
+    if rules.vision == "share" and sees(d) and d.memory_fraction:
         asked = replace(asked, memory_fraction=d.memory_fraction * memory.VISION_SHARE)
         notes = (*notes, f"sglang {version} takes {memory.VISION_SHARE} of any mem_fraction_static for a model that sees")
     settled = resolve(asked, defaults, notes)
-    if uses_aiter(settled.question):
+    if uses_aiter(settled.question, rules, traits):
         share = f"the AITER attention backend scales mem_fraction_static by {AITER_SHARE} for contexts above {AITER_CONTEXT}"
         settled = settled._replace(notes=(*settled.notes, share))
     chosen = dict(settled.chosen_by)
@@ -294,17 +294,17 @@ def splits_windows(d: Deployment, rules: SglangRules) -> bool:
 
 
 def head_split(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits) -> Split:
-    """How layers are stored; Blackwell's sparse kernels and AMD's read fp8 rows raw (mem_cache/kv_cache_configurator.py)."""
+    """How layers are stored; fp8 rows are raw where a phase's kernels are Blackwell's or AMD's (mem_cache/kv_cache_configurator.py)."""
     decode, prefill = (Options(d).text(name, DSA_BACKENDS) for name in ("dsa_backend", "dsa_prefill_backend"))
     packed = rules.packed_glm and d.model.architecture == "GlmMoeDsaForCausalLM" and (capability(d) or 0) // 10 == 12
     own = (rules.raw_blackwell and (capability(d) or 0) >= 100 and not packed) or (rules.dcp_index and shape.dcp > 1)
-    own = own and None in (decode, prefill)  # rows are raw where either phase reads them so
-    raw = own or "trtllm" in (decode, prefill) or decode == "tilelang" or on_amd(d)
+    raw = (own and None in (decode, prefill)) or "trtllm" in (decode, prefill) or decode == "tilelang" or on_amd(d)
     windows = splits_windows(d, rules) and traits.windows
     exclusive = d.model.architecture in EXCLUSIVE
     numbered = d.model.encoder.n_layers if d.model.encoder and d.model.architecture in NUMBERED_ENCODERS else 0
     ranks = shape.tp if d.model.architecture in rules.states_of_all else None
-    return Split(shape.attn_tp, shape.dcp, traits.pooled_index is not None, raw, exclusive, windows, traits.states, numbered, ranks)
+    pooled, shared = traits.pooled_index is not None, Options(d).flag("enable_unified_memory")
+    return Split(shape.attn_tp, shape.dcp, pooled, raw, exclusive, windows, traits.states, numbered, ranks, one_pool=shared)
 
 
 def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits, states_page: int) -> SglangPoolSettings:
@@ -338,7 +338,7 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits
             options.flag("mamba_skip_decode_lock") and release(d.engine_version or "") >= UNLOCKED,
         ),
         max_total_tokens=options.count("max_total_tokens"),
-        fraction=(d.memory_fraction or 0.0) * (AITER_SHARE if uses_aiter(d) else 1),
+        fraction=(d.memory_fraction or 0.0) * (AITER_SHARE if uses_aiter(d, rules, traits) else 1),
         decodes=options.text("disaggregation_mode") == "decode",
         tracked=(2 if overlap else 1) if radix and strategy != "no_buffer" else 0,
         shared=options.flag("enable_unified_memory"),

@@ -11,6 +11,7 @@ from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import checkpoint_format
 from kvplan.engines.common.stops import Move, Stop, Values
 from kvplan.engines.sglang.as_read import misreads
+from kvplan.engines.sglang.classes import STATES_OF_ALL
 from kvplan.engines.sglang.expert_conditions import PLAIN
 from kvplan.engines.sglang.rules import UNBUFFERED
 from kvplan.engines.sglang.settle import settings_of
@@ -22,7 +23,7 @@ def paged_states(settled: Settled) -> Values:
     """States that a prefix cache keeps without extra buffers, in pages of more than one token."""
     s, d = settings_of(settled), settled.question
     traits, page = read_traits(settled.model), s.states_page
-    known = s.rules.no_buffer_pages and d.model.architecture is not None
+    known = s.rules.no_buffer_pages and d.model.architecture not in (None, *STATES_OF_ALL)  # these are not looked at
     kept = known and page > 1 and traits.states and keeps_prefixes(d, s.rules, traits)
     return {"page": page} if kept and with_buffers(d, s.rules, traits, page) == "no_buffer" else None
 

@@ -352,8 +352,9 @@ def online_fp4(settled: Settled) -> Values:
 
 def fp4_index(settled: Settled) -> Values:
     """Index keys of DeepSeek-V4 in FP4, asked for whatever the model is."""
-    has = capability(settled.question) or 0
-    return {} if Options(settled.question).flag("enable_deepseek_v4_fp4_indexer") and has and has // 10 not in (10, 12) else None
+    d, has = settled.question, capability(settled.question) or 0
+    elsewhere = on_amd(d) or (has and has // 10 not in (10, 12))
+    return {} if Options(d).flag("enable_deepseek_v4_fp4_indexer") and elsewhere else None
 
 
 def buffers_without_states(settled: Settled) -> Values:

@@ -131,7 +131,7 @@ WORDS: tuple[Stop, ...] = (
     ),
     Stop(
         "index keys in FP4", "--enable-deepseek-v4-fp4-indexer requires SM100", "its kernels are for compute capability 10 and 12",
-        (Move("option:enable_deepseek_v4_fp4_indexer", "false"),), "server_args.py; arg_groups/serving_hook.py", since="0.5.14",
+        (Move("option:enable_deepseek_v4_fp4_indexer", "false"),), "server_args.py; arg_groups/serving_hook.py", since="0.5.13",
         when=when.fp4_index,
     ),
     Stop(

@@ -36,6 +36,13 @@ def test_target_modules() -> None:
     assert slots("sglang", engine_option=chosen) == 4 * 16 * 32 * (3 * 4096 + 4096 + 2 * 1024) * 2
 
 
+def test_modules_that_sglang_names_by_its_buffers() -> None:
+    # utils/common.py SUPPORTED_LORA_TARGET_MODULES: those of layers as they are stored, and the vocabulary's
+    fused, apart = ({"lora_target_modules": names} for names in ("qkv_proj", "q_proj,v_proj"))
+    assert slots("sglang", engine_option=fused) == slots("sglang", engine_option=apart)
+    assert slots("sglang", engine_option={"lora_target_modules": "gate_up_proj,lm_head"}) == 4 * 16 * 32 * (2 * 4096 + 2 * 14336) * 2
+
+
 def test_the_pages_of_tensorrt_llm() -> None:
     # peftCacheManager.cpp: modules are 8,192 (q, o), 5,120 (k, v) and 18,432 wide, a page slot 5,120; 2 + 1 + 1 + 2 + 4 + 4 + 4 slots a row
     # and layer, 8 rows to a page; 16 ranks x 224 modules x 4 adapters of 4 slots each

@@ -210,7 +210,9 @@ def test_a_share_of_windows_that_holds_no_request(version: str, refused: bool) -
     assert (asked_words in str(evaluate(asked).verdict)) is refused
 
 
-def test_nvfp4_on_amd_is_too_close_to_call() -> None:
-    spec = find_model("nvidia/glm-5.1-nvfp4")
-    asked = Deployment(model=spec, engine="sglang", device=find_device("mi300x"), tp=8, context=8192, constants=constants("sglang"))
+def test_nvfp4_on_amd_is_too_close_to_call_where_its_tool_is_not_known() -> None:
+    spec, question = find_model("zai-org/glm-5.1"), {"engine": "sglang", "device": find_device("mi300x"), "tp": 8, "context": 8192}
+    asked = Deployment(model=spec, weight_dtype="nvfp4", constants=constants("sglang"), **question)
     assert evaluate(asked).certainty == "too close to call"
+    own = Deployment(model=find_model("nvidia/glm-5.1-nvfp4"), constants=constants("sglang"), **question)
+    assert not evaluate(own).starts

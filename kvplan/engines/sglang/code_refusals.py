@@ -1,0 +1,93 @@
+"""What stops a start as the model's code and its weights' method are looked for: classes that only transformers has, methods on AMD GPUs.
+
+A class that a release has none of is run by transformers' code where that lets another engine attend (model_loader/utils.py
+resolve_transformers_arch, since 0.4.7; modeling_utils.py is_backend_compatible). Read of the wheels of 0.4.6 to 0.5.23 (EntryClass of
+srt/models) and asked of the classes of transformers 4.51.1 to 5.19.0, which those releases pin.
+"""
+
+from __future__ import annotations
+
+from kvplan.engines.common.options import Options
+from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.releases import in_force, release
+from kvplan.engines.common.settling import checkpoint_format
+from kvplan.engines.common.stops import Move, Stop, Values
+from kvplan.engines.sglang.config_conditions import OWN_METHOD
+from kvplan.engines.sglang.fraction import on_amd
+from kvplan.engines.sglang.settle import settings_of
+
+#: Release -> the classes that it is the first to run, by code of its own or by transformers', which had them before; empty: none does.
+_RUN_SINCE = {
+    "": (
+        "BambaForCausalLM BartForCausalLM BartForConditionalGeneration BigBirdPegasusForCausalLM BioGptForCausalLM BlenderbotForCausalLM "
+        "BlenderbotForConditionalGeneration BloomForCausalLM BltForCausalLM CodeGenForCausalLM FSMTForConditionalGeneration "
+        "FalconForCausalLM Florence2ForConditionalGeneration GPTNeoForCausalLM GPTNeoXJapaneseForCausalLM GitForCausalLM JambaForCausalLM "
+        "LEDForConditionalGeneration LongT5ForConditionalGeneration M2M100ForConditionalGeneration MBartForCausalLM "
+        "MBartForConditionalGeneration MT5ForConditionalGeneration MarianForCausalLM MarianMTModel MptForCausalLM MvpForCausalLM "
+        "MvpForConditionalGeneration NllbMoeForConditionalGeneration OlmoHybridForCausalLM OpenAIGPTLMHeadModel PLBartForCausalLM "
+        "PLBartForConditionalGeneration PegasusForCausalLM PegasusForConditionalGeneration PegasusXForConditionalGeneration "
+        "ProphetNetForCausalLM ProphetNetForConditionalGeneration RwkvForCausalLM SwitchTransformersForConditionalGeneration "
+        "T5ForConditionalGeneration TrOCRForCausalLM UMT5ForConditionalGeneration XGLMForCausalLM Zamba2ForCausalLM ZambaForCausalLM"
+    ),
+    "0.4.9": "GraniteMoeForCausalLM PersimmonForCausalLM Qwen2AudioForConditionalGeneration",
+    "0.5.9": "GPTJForCausalLM GraniteMoeHybridForCausalLM",
+    "0.5.10": (
+        "BertForMaskedLM JetMoeForCausalLM ModernBertModel RobertaForMaskedLM RobertaModel "
+        "WhisperForConditionalGeneration"
+    ),
+    "0.5.20": "FalconMambaForCausalLM Mamba2ForCausalLM MambaForCausalLM",
+    "0.5.22": "CTRLLMHeadModel DiffLlamaForCausalLM MoshiForCausalLM NemotronForCausalLM RecurrentGemmaForCausalLM",
+}  # fmt: skip
+RUN_SINCE = {named: since for since, classes in _RUN_SINCE.items() for named in classes.split()}
+_VERIFY = "configs/model_config.py _verify_quantization"
+
+
+def no_code(settled: Settled) -> Values:
+    """A class that the release has no code for, and whose code in transformers does not let another attend."""
+    named = settled.question.model.architecture or ""
+    since = RUN_SINCE.get(named)
+    return {"class": named} if since is not None and in_force("", since, settings_of(settled).release) else None
+
+
+def _method(settled: Settled) -> str:
+    """What the checkpoint's config calls its way; where that is not kept, NVIDIA's uploads are ModelOpt's, and gpt-oss is MXFP4."""
+    model, stored = settled.question.model, checkpoint_format(settled.question)
+    if model.method or settled.question.weight_dtype not in (None, stored):
+        return model.method or ""
+    uploaded = (model.id or "").startswith("nvidia/") and "nvfp4" in stored
+    return "modelopt" if uploaded else "mxfp4" if (model.architecture or "").startswith("GptOss") and stored == "mxfp4" else ""
+
+
+def own_method_on_rocm(settled: Settled) -> Values:
+    """A checkpoint of ModelOpt's on an AMD GPU, in releases that look at its algorithm (configs/model_config.py _verify_quantization)."""
+    d, stored = settled.question, checkpoint_format(settled.question)
+    told = Options(d).text("quantization") == "quark_mxfp4"  # made anew as it is loaded
+    if not on_amd(d) or told or release(settings_of(settled).release) < OWN_METHOD.get(_method(settled), (99,)):
+        return None
+    return {"method": "modelopt_mixed" if "+" in stored else "modelopt_fp4" if stored.startswith("nvfp4") else "modelopt_fp8"}
+
+
+def mxfp4_on_rocm(settled: Settled) -> Values:
+    """MXFP4 on AMD's boards before gfx950 (layers/quantization/__init__.py, mxfp_supported)."""
+    d = settled.question
+    older = on_amd(d) and not str(d.device and d.device.compute_capability).startswith("gfx95")
+    return {} if older and _method(settled) == "mxfp4" and Options(d).text("quantization") in (None, "mxfp4") else None
+
+
+#: Evaluated for every plan.
+CLASSES: tuple[Stop, ...] = (
+    Stop(
+        "a class without code", "{class:w} has no SGlang implementation and the Transformers implementation is not compatible with SGLang.",
+        "neither runs it: transformers' own code can not be given another engine's attention",
+        (Move("engine", "another that has it"), Move("engine_version", "a release that has it, if there is one")),
+        "model_loader/utils.py resolve_transformers_arch", when=no_code,
+    ),
+    Stop(
+        "quantisation", "{method:w} quantization is currently not supported in ROCm.", "AMD GPUs load ModelOpt's checkpoints by no method",
+        (Move("weight_dtype", "another checkpoint"),), _VERIFY, since="0.5.9", when=own_method_on_rocm,
+    ),
+    Stop(
+        "quantisation", "Unknown quantization method: mxfp4. Must be one of", "of AMD's GPUs those of gfx950 alone have its kernels",
+        (Move("weight_dtype", "bf16"), Move("device", "mi355x")), _VERIFY, since="0.5.1", when=mxfp4_on_rocm,
+    ),
+)  # fmt: skip
