@@ -68,7 +68,7 @@ def say(text: str, values: Mapping[str, object]) -> str:
 
 @cache
 def expression(text: str) -> re.Pattern[str]:
-    """What finds a text in one whose white space is single blanks."""
+    """What finds a text in one whose white space is single blanks; the name of an error alone, where no message follows it."""
     parts, at, seen = [], 0, set[str]()
     for field in _FIELD.finditer(text):
         parts.append(re.escape(text[at : field.start()]))
@@ -76,7 +76,7 @@ def expression(text: str) -> re.Pattern[str]:
         parts.append(_GAP if name is None else f"(?P={name})" if name in seen else f"(?P<{name}>{_KINDS[field[2]]})")
         seen.add(name)
         at = field.end()
-    return re.compile("".join(parts) + re.escape(text[at:]))
+    return re.compile("".join(parts) + re.escape(text[at:]) + ("(?!:)" if text.endswith("Error") and text.isidentifier() else ""))
 
 
 @cache

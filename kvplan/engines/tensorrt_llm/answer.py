@@ -26,8 +26,13 @@ def request_bytes(p: TrtPools, requests: Requests, k: TrtPoolSettings) -> int:
 def rooms(requests: Requests, p: TrtPools, limit: int, k: TrtPoolSettings) -> Iterator[Room]:
     """What the pools, max_batch_size and the longest request leave; `limit`: max_seq_len."""
     for pool in p.pools:
-        if p.v2 and pool.window:
-            continue  # set aside for max_batch_size requests
+        if p.v2 and pool.window:  # set aside for max_batch_size requests, or as many as the quota holds
+            each = cdiv(pool.window, k.block)
+            if (short := requests.batch - pool.blocks // each) > 0:
+                yield Room(
+                    -short * each * k.block * pool.token_bytes, f"the quota holds the windows of {requests.batch - short:,} requests"
+                )
+            continue
         need = requests.batch * blocks_of(pool, requests.context, k)
         spare = (pool.blocks - need) * k.block * pool.token_bytes
         yield Room(spare, f"{need:,} blocks do not fit the pool of {pool.blocks:,}" if spare < 0 else None)

@@ -185,7 +185,7 @@ CHECKS = (
     ),
     Stop(
         "width of a tower", "AssertionError", "the MLPs of the vision tower are dealt out to the ranks, which must divide their width",
-        (Move("option:mm_encoder_tp_mode", "data"), Move("tp", "a size that divides {width}")), "model_executor/layers/linear.py",
+        (Move("option:mm_encoder_tp_mode", "data"), Move("tp", "a size that divides its width")), "model_executor/layers/linear.py",
         since="0.10.2", when=tower_width, loading=True, numbers="a width of {width} over {tp} ranks",
     ),
     Stop(
