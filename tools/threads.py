@@ -19,7 +19,8 @@ from kvplan.planner.plan import Plan
 FOLDER = Path(__file__).parents[1] / "tests" / "threads"
 #: The sets that were collected by somebody who never ran kvplan; the n-th is held_out_{n + 1}.jsonl.
 BLIND = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth", "thirteenth",
-         "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth", "twentieth", "twenty-first", "twenty-second")  # fmt: skip
+         "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth", "twentieth", "twenty-first",
+         "twenty-second")  # fmt: skip
 #: What a set is called -> its file.
 SETS = {"dev": "dev", "once set aside": "held_out"} | {f"collected blind, {which}": f"held_out_{n}" for n, which in enumerate(BLIND, 2)}
 #: Did it start? A part in RAM is no start on the card; what ran out later did start.

@@ -56,19 +56,28 @@ def of_files(model: str | PathLike[str] | ModelSpec, values: dict[str, Any]) -> 
         model = lm[1]
     engine = values.get("engine") or (engines.DEFAULT if "device" in values else "ideal")
     released = not _serves_files(str(engine))
+    if engine == "ollama" and isinstance(model, str) and not re.search(r"[/:]", model) and not is_path(model):
+        latest = _or_none(f"{model}:latest")  # as `ollama run` reads a bare name, which elsewhere may be a release's
+        if latest is not None and latest[0].id.removesuffix(":latest") == model.strip().lower():
+            return latest
     try:
         return find(model, released=released)
     except AmbiguousName as error:
         several = error
     kind = str(values.get("weight_dtype") or "").strip().upper().replace("UD_", "UD-")
-    try:
-        found = find(f"{model}:{kind}") if kind.lower().replace("-", "_") in GGUF_TYPES else None
-    except KvplanError:
-        found = None
+    found = _or_none(f"{model}:{kind}") if kind.lower().replace("-", "_") in GGUF_TYPES else None
     if found is None:
         raise several
     del values["weight_dtype"]
     return found
+
+
+def _or_none(name: str) -> tuple[ModelSpec, StoredWeights | None] | None:
+    """What has exactly that name; None where nothing has."""
+    try:
+        return find(name)
+    except KvplanError:
+        return None
 
 
 _LM_STUDIO = re.compile(r"([^@:]+)@([A-Za-z0-9_]+)")

@@ -78,8 +78,8 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings, s
     entries = weight_entries(loaded_weights(d, model, stage, s, formats), formats, tp=s.tp, ep=d.ep or 1, role_tp=s.role_tp)
     if (found := drafted(s)) and stage.stop == len(model.layers):
         entries += drafter_weights(found, tp=s.tp, ep=d.ep or 1, role_tp=s.role_tp)
-    if offloaded := offloaded_bytes(d):
-        entries = less_offloaded(entries, offloaded)
+    if offloaded_bytes(d):
+        entries = less_offloaded(entries, d, s)
     if states:
         entries.append(exact("recurrent states", states, f"a slot for each of {state_slots(d, s)} sequences, beside the blocks", "process"))
     if decoded := decoded_bytes(d, s.release):

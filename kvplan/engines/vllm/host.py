@@ -13,13 +13,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvplan.deployment import Deployment
+from kvplan.dtypes import weight_scheme
 from kvplan.engines.common.options import Options
+from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.common.tiers import Tier, of_each, tier_lines
 from kvplan.engines.vllm.loaded import table_bytes
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.ledger import Entry, exact
 from kvplan.units import GIB, MIB
+from kvplan.weights import weight_name
 
+#: Families of formats whose kernels pack their weights in an order of their own (Marlin and its like).
+PACKED = ("awq", "gptq", "int")
 MESSAGES, TO_WORKERS = 10, 16 * MIB
 
 
@@ -45,13 +50,22 @@ def host(d: Deployment, s: VllmSettings, weights: int, tiers: Sequence[Tier]) ->
     return tuple(found)
 
 
-def less_offloaded(entries: list[Entry], n_bytes: int) -> list[Entry]:
-    """The lines of a rank's weights without what is offloaded: parameters of the layers, in order, until the limit (offloader/uva.py)."""
-    left, kept = n_bytes, []
+def less_offloaded(entries: list[Entry], d: Deployment, s: VllmSettings) -> list[Entry]:
+    """The lines of a rank's weights without what is offloaded: parameters of the layers, in order, until the limit (offloader/uva.py).
+
+    Kernels of packed integers make their parameters anew once they are loaded, on the device, and V1 moved none of those back to 0.16
+    (model_loader/utils.py device_loading_context, read in 0.16.0 and 0.17.1): 15 GiB asked of an AWQ model in 0.11 left its 16.89 GiB on
+    the card (jomcgi/homelab, commit 8d16859).
+    """
+    left, kept = offloaded_bytes(d), []
+    stays = s.rules.v1 and not s.since("0.17")
+    names = {weight_name(role) for role, stored in weight_formats(d).items() if stays and weight_scheme(stored) in PACKED}
     for entry in entries:
         if left and entry.kind == "weights" and not any(word in entry.name for word in ("embedding", "head", "drafter", "LoRA", "rotary")):
             moved = min(left, entry.low)
             left -= moved
+            if entry.name in names:
+                moved = 0
             entry = entry._replace(bytes=entry.bytes - moved, low=entry.low - moved, high=entry.high - moved)
         kept.append(entry)
     return [entry for entry in kept if entry.bytes]

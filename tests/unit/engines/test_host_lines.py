@@ -34,6 +34,17 @@ def test_offloaded_weights_leave_the_device_to_the_cache() -> None:
     assert without.ledgers[0].bytes_of("weights") - plan.ledgers[0].bytes_of("weights") == 10 << 30
 
 
+@pytest.mark.parametrize(("version", "moved"), [("0.11.0", 0), ("0.16.0", 0), ("0.17.1", 15 << 30)])
+def test_weights_that_kernels_pack_anew_come_back_to_the_device(version: str, moved: int) -> None:
+    """jomcgi/homelab, 8d16859: 0.11 loads 16.89 GiB of this model in spite of 15 GiB of cpu_offload_gb."""
+    asked = {"engine": "vllm", "engine_version": version, "device": "rtx-4090", "max_model_len": 8192, "context": 8192}
+    model = "cpatonn/Qwen3-Coder-30B-A3B-Instruct-AWQ-4bit"
+    plan, without = (planned(model, engine_option=options, **asked) for options in ({"cpu_offload_gb": "15"}, {}))
+    held, whole = (one.ledgers[0].bytes_of("weights") for one in (plan, without))
+    assert whole - held == pytest.approx(moved, abs=1 << 28)
+    assert whole == pytest.approx(16.89 * 2**30, rel=0.005)
+
+
 @pytest.mark.parametrize(("version", "back"), [("0.10.2", 10), ("0.32", 24)])
 def test_shared_memory_of_vllms_workers(version: str, back: int) -> None:
     # shm_broadcast.py: 10 messages of 16 MiB with a byte for the writer and one for each of 4 readers, and from each worker 10 of its own
