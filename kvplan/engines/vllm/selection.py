@@ -184,13 +184,11 @@ def named(settled: Settled) -> Values:
     if not s.backend or not _on_nvidia(settled):
         return None
     rows = [one for one in TAKERS if one.name == s.backend]
-    if pools(d.model) or encodes(d.model, s.release):
-        if rows and s.backend not in ENCODERS:
-            return {"backend": s.backend, "reason": "attention type ENCODER_ONLY not supported"}
-        takes = not rows or not at or any(_fits(one, s, settled, "plain", at) for one in rows)
-        return None if takes else {"backend": s.backend, "reason": f"a cache of {s.formats.k}"}
-    kind = _kind(s)
-    if not rows or not kind or not at or not s.since(FIRST) or any(_fits(one, s, settled, kind, at) for one in rows):
+    encoder = pools(d.model) or encodes(d.model, s.release)
+    if encoder and rows and s.backend not in ENCODERS:
+        return {"backend": s.backend, "reason": "attention type ENCODER_ONLY not supported"}
+    kind = "plain" if encoder else _kind(s)
+    if not rows or not kind or not at or any(_fits(one, s, settled, kind, at) for one in rows):
         return None
     return {"backend": s.backend, "reason": f"{kind} attention with a cache of {s.formats.k} on compute capability {on.version_of(at)}"}
 
