@@ -18,7 +18,7 @@ from kvplan.engines.vllm.model import encodes, pools
 from kvplan.engines.vllm.settings import VllmSettings, settings_of
 from kvplan.engines.vllm.sparse import BF16_IS_AUTO
 from kvplan.forms import ATTENTION
-from kvplan.tensors import distinct
+from kvplan.tensors import distinct, windowed
 
 ALWAYS, NEVER = 0, 1 << 10
 FIRST = "0.12"
@@ -140,7 +140,7 @@ def _fits(one: Taker, s: VllmSettings, settled: Settled, kind: str, at: int) -> 
         return False
     if d.model.bidirectional == "images" and d.multimodal != "off" and at < one.images:
         return False
-    if not one.windows and any(t.keep.kind == "window" for layer in distinct(s.served.layers) for c in layer.caches for t in c.tensors):
+    if not one.windows and windowed(s.served.layers):
         return False
     return one.shared or (d.dcp or 1) == 1 or not s.since(SHARED_SINCE)
 
