@@ -187,7 +187,7 @@ CHECKS = (
     Stop(
         "width of a tower", "AssertionError", "the MLPs of the vision tower are dealt out to the ranks, which must divide their width",
         (Move("option:mm_encoder_tp_mode", "data"), Move("tp", "a size that divides its width")), "model_executor/layers/linear.py",
-        since="0.10.2", when=tower_width, loading=True, numbers="a width of {width} over {tp} ranks",
+        since="0.10.2", when=tower_width, loading=True, near=("qwen2_5_vl",), numbers="a width of {width} over {tp} ranks",
     ),
     Stop(
         "heads of a tower", "{heads} is not divisible by {tp}", "the {heads} heads of the vision tower are dealt out to {tp} ranks",

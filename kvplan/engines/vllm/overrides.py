@@ -217,6 +217,7 @@ CHECKS = (
     Stop(
         "overrides of a part that is not there", "AssertionError", "the config has no text_config, and one with nothing else in it is made",
         _WRITE, "transformers_utils/config.py get_hf_text_config", before="0.13", when=not_a_part, numbers="text_config",
+        near=("get_hf_text_config",),
     ),
     Stop(
         "overrides of a part that is not there",
