@@ -199,6 +199,11 @@ def changed(model: Lowered, change: Callable[[Layer], Layer]) -> Lowered:
     return replace(model, layers=tuple(made[id(x)] for x in model.layers), draft=tuple(made[id(x)] for x in model.draft))
 
 
+def windowed(layers: Iterable[Layer]) -> bool:
+    """Whether there is a layer that keeps the tokens of a window alone."""
+    return any(t.keep.kind == "window" for layer in distinct(layers) for cache in layer.caches for t in cache.tensors)
+
+
 def routed(layers: Iterable[Layer]) -> bool:
     """Whether any of them has experts."""
     return any(w.experts for layer in distinct(layers) for w in layer.weights)

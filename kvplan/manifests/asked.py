@@ -37,17 +37,23 @@ def remembered(ask: Ask) -> Ask:
     return again
 
 
-def in_own_names(engine: str, version: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What the caller gives, with engine options in the engine's own names as what they set there; a name that he gives too stays his."""
+def in_own_names(engine: str, version: str | None, given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What the caller gives, with engine options in the engine's own names as what they set there, and what is to be said of them.
+
+    Raises GivenError for what the engine does not take, or what he gives by its name here too, with another value.
+    """
     options = tuple((str(key), str(value)) for key, value in dict(given.get("engine_option") or {}).items())
     if not options or engine not in engines.served():
-        return dict(given)
+        return dict(given), ()
     table, ours = engines.arguments(engine), engines.facts(engine).options
     try:
-        asked, kept, _ = in_question(table, ours, given.get("engine_version") or version, options)
+        asked, kept, notes = in_question(table, ours, given.get("engine_version") or version, options)
     except SpecError as error:
         raise GivenError(str(error)) from None
-    return {**asked, **given, "engine_option": dict(kept)}
+    for name, value in asked.items():
+        if str(given.get(name, value)) != str(value):
+            raise GivenError(f"engine_option: {name} is said twice: {given[name]} and {value}; keep one")
+    return {**asked, **given, "engine_option": dict(kept)}, notes
 
 
 def blaming(ask: Ask, given: Mapping[str, Any]) -> Ask:

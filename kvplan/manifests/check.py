@@ -111,7 +111,7 @@ def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = 
         finding = Finding("not-modelled-engine", "warning", f"{one.why}; {one.give}", one.place, found.file)
         return Verdict(found.file, found.name, "unknown", one.why, findings=(finding,), unresolved=found.unresolved)
     given = {name: value for name, value in (given or {}).items() if value is not None}
-    given = in_own_names(found.engine, found.engine_version, given)
+    given, said = in_own_names(found.engine, found.engine_version, given)
     model = _override(found.model, models)
     question = {**found.question, **given, "engine": found.engine}
     if "engine_option" in given:
@@ -124,7 +124,7 @@ def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = 
     if all(name in question for name in ("tp", "max_model_len")):
         closed.add("options")
     unresolved = [u for u in found.unresolved if u.what not in closed]
-    findings = list(found.findings)
+    findings = [*found.findings, *(Finding("note", "note", note, found.place) for note in said)]
     quiet = [u for u in found.unresolved if u.what == "options" and _is_quiet(u, unresolved)]
     findings += [Finding("open-words", "warning", u.why, u.place) for u in quiet]
     plan: Plan | None = None

@@ -133,7 +133,7 @@ def changes(plan: Plan) -> list[Advice]:
 
     def rank(one: Advice) -> tuple[bool, ...]:
         close, bought = one.certainty == "too close to call", one.option == "device"
-        other = bought and str(plan.asked("device")) not in str(one.value)
+        other = bought and not str(one.value).endswith(f"x{plan.asked('device')}")
         return close, not _safe(plan, one), _halved(plan, one), bought, other, one.certainty != "certain"
 
     return sorted(plan.advice, key=rank)

@@ -85,6 +85,7 @@ def test_v2_quota_inside_the_first_prompt() -> None:
     assert "Impossible to fit in any sequence in kvCache" in (refused.reason or "")
     alone = plan(gpt_oss(), 63 * (128 + 512) * 24_576, max_num_seqs=2048, max_num_batched_tokens=8192, context=512, max_model_len=512)
     assert alone.starts
+    assert plan(gpt_oss(), reserve, max_num_seqs=64, context=512, max_model_len=512).starts  # and not a block
     assert alone.capacity is not None
     assert alone.capacity.tokens == 8192 + 63 * 512 - 2 * 8192  # a prompt of 8,192 takes twice its bytes
 

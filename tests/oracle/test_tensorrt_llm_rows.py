@@ -55,12 +55,13 @@ def figures(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def differing(row: dict[str, Any]) -> dict[str, Any]:
-    """Name -> (the engine's, ours) where they differ; a pool that holds no block does not start, whatever else it counts, but for a rank
-    alone, which asks V2 for no number of tokens (pools.py)."""
+    """Name -> (the engine's, ours) where they differ; a pool that holds no block does not start, whatever else it counts. A rank alone asks
+    V2 for no number of tokens: where windows leave less than the longest request, the row's says nothing (pools.py)."""
     theirs, ours = dict(row["out"]), figures(row)
     if "windows" in theirs and not all(theirs["windows"]):
         theirs["windows"] = []
-    if row["part"] == "v2" and row["tp"] == 1 and theirs.get("tokens", row["block"]) < row["block"]:
+    longest = row["max_seq_len"]
+    if row["part"] == "v2" and row["tp"] == 1 and row.get("windows") and theirs.get("tokens", longest) < longest:
         return {}
     if theirs.get("blocks") == 0 or theirs.get("tokens", row["block"]) < row["block"]:
         return {key: (value, ours[key]) for key, value in theirs.items() if key in ("blocks", "tokens") and ours[key]}

@@ -1,7 +1,7 @@
 """What people reported of their deployments, asked through the library: who failed is not called a start, who ran is not refused.
 
 dev.jsonl and held_out.jsonl were split by the first byte of sha256(id) (even: dev) before anything was asked; held_out.jsonl was set aside,
-asked once, and is learnt from since; so are held_out_2.jsonl to held_out_19.jsonl, each collected by somebody who never ran kvplan. Nothing
+asked once, and is learnt from since; so are held_out_2.jsonl to held_out_22.jsonl, each collected by somebody who never ran kvplan. Nothing
 is set aside today.
 Each case states its public source; `weak` ones leave out what decides them (their note says what) and are only asked. A start that is
 `too close to call` is no wrong answer.

@@ -184,7 +184,7 @@ def read(
         findings.append(Finding("stray-word", "warning", message, extra.place))
     told = {RELEASE: Given(version, version)} if version else {}
     answer = answered(engine, {**variables, **parsed.given, **(more or {}), **told}, parsed.positional)
-    stops = tuple(excluded(engine.exclusions, parsed.seen, version))
+    stops = dict.fromkeys(excluded(engine.exclusions, parsed.seen, version))  # two options may be refused in one sentence
     everything = (*parsed.findings, *findings, *(one for of, one in stops if not of), *answer.findings)
     by_kind = tuple((of, one) for of, one in stops if of)
     return answer._replace(findings=everything, by_kind=by_kind, unresolved=(*parsed.unresolved, *unresolved, *answer.unresolved))

@@ -46,6 +46,11 @@ ROWS = (
     row("-cram --cache-ram", "option:cache_ram", "c_int", variables="LLAMA_ARG_CACHE_RAM"),
     row("-ctxcp --ctx-checkpoints --swa-checkpoints", "option:ctx_checkpoints", "c_int", variables="LLAMA_ARG_CTX_CHECKPOINTS"),
     row("-sm --split-mode", "@split", variables="LLAMA_ARG_SPLIT_MODE"),
+    row("-lm --load-mode", "option:load_mode", variables="LLAMA_ARG_LOAD_MODE"),
+    row("--mmap", "@mmap", takes="switch", variables="LLAMA_ARG_MMAP"),
+    row("--mlock", "@mlock", takes="flag", variables="LLAMA_ARG_MLOCK"),
+    row("-dio --direct-io", "@direct_io", takes="switch", variables="LLAMA_ARG_DIO"),
+    row("-ndio", "@direct_io", takes="flag", value=False),
     row("-dev --device", "@device", variables="LLAMA_ARG_DEVICE"),
     row("-ncffn --n-cpu-ffn", "option:n_cpu_ffn", "c_int", variables="LLAMA_ARG_N_CPU_FFN"),
     row("-ot --override-tensor", "option:override_tensor", takes="each", variables="LLAMA_ARG_OVERRIDE_TENSOR"),
@@ -76,6 +81,9 @@ ROWS = (
 
 LONGEST = 1 << 31
 MOST_LAYERS = 512
+#: Older switches, which of their values keeps weights from being the pages of their file, and the --load-mode that says so since
+#: (common/arg.cpp).
+LOADS = (("@mmap", False, "none"), ("@direct_io", True, "dio"), ("@mlock", True, "mlock"))
 EVERY_LAYER = 10_000  # more layers than any model has
 
 
@@ -102,6 +110,9 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         question["engine_option.no_kv_offload"] = moved(one, True)
     if one := given.get("@cpu_moe"):
         question["engine_option.n_cpu_moe"] = moved(one, EVERY_LAYER)
+    for switch, reads, mode in LOADS:
+        if (one := given.get(switch)) and one.value is reads:
+            question["engine_option.load_mode"] = moved(one, mode)
     _in_order(given, question)
     split = given.get("@split")
     if split and split.value != "layer":

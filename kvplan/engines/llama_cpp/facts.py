@@ -30,6 +30,7 @@ OPTIONS: dict[str, str] = {
     "split_mode": "layer, row or tensor: how several devices share a model; none: one of them has it",
     "main_gpu": "which one, counted from 0",
     "server": "llama-server: its own number of slots",
+    "load_mode": "mmap (by default), none, mlock, mmap+mlock or dio: how the file is read into host memory",
     "fit": "--fit: what is not set shrinks until it fits",
     "fit_target": "MiB left free on each device by --fit; or a list, one for each",
     "fit_ctx": "the shortest context that --fit takes",

@@ -37,6 +37,7 @@ class LlamaOptions(NamedTuple):
     main_gpu: int
     n_gpu_layers_draft: int | None
     server: bool
+    load_mode: str
     fit: bool | None
     fit_target: tuple[int, ...]
     fit_ctx: int
@@ -84,6 +85,7 @@ def read(d: Deployment) -> LlamaOptions:
         },
         "override_tensor": take("override_tensor", _overrides),
         "split_mode": take("split_mode", _split),
+        "load_mode": take("load_mode", _load),
         "flash_attn": take("flash_attn", _on_off_auto),
         "tensor_split": take("tensor_split", _shares),
         "device_memory": take("device_memory", _sizes),
@@ -106,6 +108,7 @@ def read(d: Deployment) -> LlamaOptions:
         "n_cpu_ffn": 0,
         "override_tensor": (),
         "split_mode": "layer",
+        "load_mode": "mmap",
         "main_gpu": 0,
         "fit_target": (1024 * MIB,),
         "fit_ctx": 4096,
@@ -177,6 +180,10 @@ def _split(text: str) -> str:
     return _known(text, "none layer row tensor")
 
 
+def _load(text: str) -> str:
+    return _known(text, "mmap none mlock mmap+mlock dio")
+
+
 def _mib_or_all(text: str) -> int:
     n = int(text)
     if not -1 <= n <= 1 << 31:
@@ -209,6 +216,7 @@ _MEANS = {
     _margins: "a size (MiB, or with its unit), or one for each device",
     _overrides: "a list of PATTERN=BUFFER such as exps=CPU",
     _split: "none, layer, row or tensor",
+    _load: "mmap, none, mlock, mmap+mlock or dio",
     _mib_or_all: "a number of MiB, or -1",
     _length: "ARCHITECTURE.context_length=int:TOKENS, the one key whose memory is modelled",
     _scaling: "none, linear or yarn",

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common.lines import least_sure, sure_of
-from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Capacity, Certainty, Engine, Group, Outcome, Settled, refused
 from kvplan.engines.common.whole import most
 from kvplan.engines.llama_cpp import context, fit, situation, wordings
@@ -86,16 +85,14 @@ def _outcome(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Sit
 
 
 #: Weights in host memory are their file's pages, unless it is told to read them: what there is no room for is read anew as it is used
-#: (llama.cpp's --mmap, on by default; common/arg.cpp).
+#: (llama.cpp's --load-mode mmap, the default; common/arg.cpp).
 MAPPED = "host memory lacks {}, so that weights are read from their file again and again"
-READ = ("no_mmap", "mlock", "direct_io", "dio")
 
 
 def _maps(s: LlamaSettings, now: Situation) -> bool:
     """Whether all memory holds what is not read from the file as it is used."""
     d = s.loaded.question
-    reads = any(Options(d).flag(name) for name in READ) or not Options(d).flag("mmap", True)
-    if s.beside or s.whole or reads or (d.device and d.device.unified):
+    if s.beside or s.whole or s.loaded.options.load_mode != "mmap" or (d.device and d.device.unified):
         return False
     held = [entry for entry in now.entries[HOST] if entry.kind != "weights"]
     others = (margin for device in now.entries if device != HOST for margin, _, _ in _margins(s.loaded, now, device))

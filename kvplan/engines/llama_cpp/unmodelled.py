@@ -5,7 +5,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
                 -C=cpu-mask -Cb=cpu-mask-batch -Cr=cpu-range -Crb=cpu-range-batch -a=alias -ag=agent! -bf=binary-file
         -cb=cont-batching! -cl=cache-list! -cms=checkpoint-min-step -dt=defrag-thold -e=escape! -f=file         -h=help=usage!
         -hft=hf-token -j=json-schema -jf=json-schema-file -l=logit-bias -lcd=lookup-cache-dynamic         -lcs=lookup-cache-static
-        -lm=load-mode -lv=verbosity=log-verbosity -lzm=lazy-mode -no-ag=no-agent! -nocb=no-cont-batching!         -p=prompt
+        -lv=verbosity=log-verbosity -lzm=lazy-mode -no-ag=no-agent! -nocb=no-cont-batching!         -p=prompt
         -r=reverse-prompt -rea=reasoning -s=seed -sp=special! -sps=slot-prompt-similarity -t=threads -tb=threads-batch
         -to=timeout -v=verbose=log-verbose! adaptive-decay adaptive-target api-key api-key-file api-prefix cache-idle-slots!
         cache-prompt! cache-reuse chat-template chat-template-file chat-template-kwargs check-tensors! completion-bash!
@@ -34,7 +34,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         ui-config-file=webui-config-file ui-config=webui-config ui-mcp-proxy=webui-mcp-proxy! ui=webui! version! video-ffmpeg-dir
         video-fps video-timestamp-interval warmup! xtc-probability         xtc-threshold yarn-attn-factor yarn-beta-fast
         yarn-beta-slow yarn-ext-factor         embedding! embeddings! rerank!
-        reranking!         -n=predict=n-predict         mlock=no-mmap=mmap=no-host=-nr=no-repack=repack=-dio=direct-io!
+        reranking!         -n=predict=n-predict         no-host=-nr=no-repack=repack!
     """,
 }
 

@@ -1,4 +1,4 @@
-"""The attention backend that SGLang picks on data-centre Blackwell (compute capability 10.x), where it sets the page size.
+"""The attention backend that SGLang picks: on data-centre Blackwell (compute capability 10.x) it sets the page size.
 
 Read from server_args.py of 0.5.3 to 0.5.18 and arg_groups/attention_hook.py, model_override_base.py get_default_attn_backend and
 model_overrides/* of 0.5.19 to 0.5.23; on other GPUs no default has pages of its own.
@@ -191,11 +191,10 @@ def reproducible(d: Deployment, rules: SglangRules, traits: Traits) -> tuple[Dep
 def usual(d: Deployment, rules: SglangRules, traits: Traits) -> str | None:
     """The backend that is picked where none is asked for; None: on this GPU that is not known here."""
     found, has, named = picked(d, rules, traits), capability(d), d.model.architecture or ""
-    if d.device is not None and d.device.vendor == "amd":
-        return _on_rocm(d, traits)
-    if found or d.device is None or has is None:
+    amd = d.device is not None and d.device.vendor == "amd"
+    if found or not (amd or has):
         return found
-    if 100 <= has < 110:
+    if is_blackwell(d):
         other = (
             traits.latent
             or traits.compressed
@@ -205,24 +204,20 @@ def usual(d: Deployment, rules: SglangRules, traits: Traits) -> str | None:
         return None if other else UNSHARED[0]
     if is_sparse(d, traits) or traits.compressed:
         return "dsv4" if traits.compressed else "dsa"
-    hopper = is_hopper(d)
+    if amd:
+        return _on_rocm(d, traits)
+    hopper, flash3 = is_hopper(d), traits.latent or rules.flash3 is None or named in rules.flash3 or named.startswith("GptOss")
     if named.startswith("Llama4"):  # where none was asked for by then (0.5.6)
         return "fa3" if hopper else "triton"
     if named.startswith("Gemma4") or (named.startswith("GptOss") and not hopper):
         return "triton"
-    if (
-        hopper
-        and not named.startswith("Whisper")
-        and (traits.latent or rules.flash3 is None or named in rules.flash3 or named.startswith("GptOss"))
-    ):
+    if hopper and flash3 and not named.startswith("Whisper"):
         return "fa3"
     return "triton" if traits.latent else "flashinfer"
 
 
 def _on_rocm(d: Deployment, traits: Traits) -> str:
-    """AITER's kernels, but where a class has its own, and for latents whose heads on a rank are neither 16 nor 128."""
-    if is_sparse(d, traits) or traits.compressed:
-        return "dsv4" if traits.compressed else "dsa"
+    """AITER's kernels, but for gpt-oss before 0.5.10, and for latents whose heads on a rank are neither 16 nor 128."""
     if (d.model.architecture or "").startswith("GptOss") and not in_force("0.5.10", "", d.engine_version):
         return "triton"
     mixers = (mixer for block in d.model.blocks.values() for mixer in block.mixers if mixer.kind.startswith("mla"))

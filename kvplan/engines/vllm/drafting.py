@@ -229,7 +229,8 @@ CHECKS = (
         "a draft model in stages", "AssertionError",
         "the draft model runs on the last stage alone, which has that stage's part of its layers",
         _FEWER, "v1/worker/gpu_model_runner.py _dummy_run; model_executor/models/llama.py LlamaModel.forward", since="0.15",
-        when=split_draft, loading=True, numbers="its first layers are on none of {pp} stages, and what they make is waited for",
+        when=split_draft, loading=True, near=("drafter.dummy_run",),
+        numbers="its first layers are on none of {pp} stages, and what they make is waited for",
     ),
     Stop(
         "a head for other targets", "Eagle3 is only supported for", "EAGLE-3 heads go with some types of models in this release",

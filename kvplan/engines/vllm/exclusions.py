@@ -1,5 +1,5 @@
-"""Options of vLLM that want another beside them: entrypoints cli_args.py validate_parsed_serve_args, config/ observability.py, offload.py,
-parallel.py, scheduler.py, structured_outputs.py, vllm.py (of 0.10.2 to 0.33)."""
+"""Options of vLLM that want another beside them, or do not go with one: entrypoints cli_args.py validate_parsed_serve_args,
+engine/arg_utils.py create_engine_config, config/*.py (of 0.10.2 to 0.33)."""
 
 from __future__ import annotations
 

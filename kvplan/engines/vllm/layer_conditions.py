@@ -13,6 +13,7 @@ from kvplan.engines.vllm.layers import stages
 from kvplan.engines.vllm.model import left
 from kvplan.engines.vllm.option_values import SLIDING
 from kvplan.engines.vllm.settings import settings_of
+from kvplan.tensors import windowed
 
 #: Classes whose tower deals its heads out to the ranks, and how many the published configs have (vision_config num_heads: GLM-4.1V, 4.5V).
 TOWER_HEADS: dict[str, int] = {"Glm4vForConditionalGeneration": 12, "Glm4vMoeForConditionalGeneration": 12}
@@ -23,18 +24,19 @@ TOWER_HEADS: dict[str, int] = {"Glm4vForConditionalGeneration": 12, "Glm4vMoeFor
 TOWER_WIDTHS: dict[str, dict[int, int]] = {"Qwen2_5_VLForConditionalGeneration": {2048: 3420, 3584: 3420}}
 
 
+def _dealt(name: str, n: int | None, settled: Settled) -> Values:
+    """What of a tower the ranks do not share evenly; without its inputs it is built all the same, and then left empty."""
+    tp, whole = settings_of(settled).tp, Options(settled.question).text("mm_encoder_tp_mode") == "data"
+    return {name: n, "tp": tp} if n and n % tp and not whole else None
+
+
 def tower_width(settled: Settled) -> Values:
-    d, s = settled.question, settings_of(settled)
-    width = TOWER_WIDTHS.get(d.model.architecture or "", {}).get(d.model.hidden_size or 0)
-    whole = Options(d).text("mm_encoder_tp_mode") == "data"
-    return {"width": width, "tp": s.tp} if width and width % s.tp and not whole else None
+    model = settled.question.model
+    return _dealt("width", TOWER_WIDTHS.get(model.architecture or "", {}).get(model.hidden_size or 0), settled)
 
 
 def tower_heads(settled: Settled) -> Values:
-    d, s = settled.question, settings_of(settled)
-    heads = TOWER_HEADS.get(d.model.architecture or "")
-    whole = Options(d).text("mm_encoder_tp_mode") == "data"  # without its inputs the tower is built all the same, and then left empty
-    return {"heads": heads, "tp": s.tp} if heads and heads % s.tp and not whole else None
+    return _dealt("heads", TOWER_HEADS.get(settled.question.model.architecture or ""), settled)
 
 
 def shared_over_stages(settled: Settled) -> Values:
@@ -124,25 +126,24 @@ def words_as_numbers(settled: Settled) -> Values:
     return {} if SLIDING in s.skip_layers and s.formats.k.startswith("turboquant") else None
 
 
-def flexible_windows(settled: Settled) -> Values:
-    """Layers with windows under FlexAttention, which V1 takes for f32 (platforms/cuda.py get_attn_backend_cls)."""
-    s = settings_of(settled)
-    windows = any(
-        t.keep.kind == "window" for layer in settled.layers for cache in layer.caches if cache.form == "kv" for t in cache.tensors
-    )
-    flexible = s.backend == "FLEX_ATTENTION" or (s.backend is None and s.formats.compute == "f32")
-    return {} if windows and flexible and s.rules.v1 and s.platform == "cuda" else None
-
-
-#: Classes whose logits are capped (attn_logit_softcapping, attn_logit_softcap), and how f32 is computed up to this release.
+#: Classes whose logits are capped (attn_logit_softcapping, attn_logit_softcap), and before which release V1 takes FlexAttention for f32
+#: (platforms/cuda.py get_attn_backend_cls).
 CAPPED, FLEXIBLE_F32 = ("Gemma2ForCausalLM", "Gemma2Model", "Grok1ForCausalLM", "Grok1ModelForCausalLM"), "0.12"
 
 
-def flexible_caps(settled: Settled) -> Values:
-    """Capped logits under FlexAttention."""
+def _flexible(settled: Settled) -> bool:
+    """Whether V1 computes by FlexAttention: named, or picked for 32-bit floats."""
     s = settings_of(settled)
-    flexible = s.backend == "FLEX_ATTENTION" or (s.backend is None and s.formats.compute == "f32" and not s.since(FLEXIBLE_F32))
-    return {} if settled.question.model.architecture in CAPPED and flexible and s.rules.v1 and s.platform == "cuda" else None
+    picked = s.backend is None and s.formats.compute == "f32" and not s.since(FLEXIBLE_F32)
+    return (s.backend == "FLEX_ATTENTION" or picked) and s.rules.v1 and s.platform == "cuda"
+
+
+def flexible_windows(settled: Settled) -> Values:
+    return {} if _flexible(settled) and windowed(settled.layers) else None
+
+
+def flexible_caps(settled: Settled) -> Values:
+    return {} if _flexible(settled) and settled.question.model.architecture in CAPPED else None
 
 
 CHECKS = (
@@ -186,7 +187,7 @@ CHECKS = (
     Stop(
         "width of a tower", "AssertionError", "the MLPs of the vision tower are dealt out to the ranks, which must divide their width",
         (Move("option:mm_encoder_tp_mode", "data"), Move("tp", "a size that divides its width")), "model_executor/layers/linear.py",
-        since="0.10.2", when=tower_width, loading=True, numbers="a width of {width} over {tp} ranks",
+        since="0.10.2", when=tower_width, loading=True, near=("qwen2_5_vl",), numbers="a width of {width} over {tp} ranks",
     ),
     Stop(
         "heads of a tower", "{heads} is not divisible by {tp}", "the {heads} heads of the vision tower are dealt out to {tp} ranks",

@@ -18,6 +18,7 @@ from kvplan.engines.common.passed import Passed
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.releases import in_force
 from kvplan.engines.common.stops import Move, Stop, Values
+from kvplan.engines.vllm.model import SLIDES_ALIKE
 from kvplan.engines.vllm.registered import REGISTRY
 from kvplan.engines.vllm.rules import VllmRules
 from kvplan.spec import ModelSpec
@@ -153,7 +154,7 @@ def _slid(model: ModelSpec, window: int, version: str | None) -> ModelSpec | Non
         return None
     if "sliding" in kinds:
         return replaced.slid(model, window)
-    if kinds <= {"mla", "mla_sparse"} or named in UNCACHED or (named in ALIKE and in_force("0.27", "", version)):
+    if kinds <= {"mla", "mla_sparse"} or named in UNCACHED or (named in ALIKE and in_force(SLIDES_ALIKE[1], "", version)):
         return model
     if named.startswith(MIXED):
         return model if in_force(MIXED_SINCE, "", version) else None
@@ -216,6 +217,7 @@ CHECKS = (
     Stop(
         "overrides of a part that is not there", "AssertionError", "the config has no text_config, and one with nothing else in it is made",
         _WRITE, "transformers_utils/config.py get_hf_text_config", before="0.13", when=not_a_part, numbers="text_config",
+        near=("get_hf_text_config",),
     ),
     Stop(
         "overrides of a part that is not there",

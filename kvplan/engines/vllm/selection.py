@@ -18,7 +18,7 @@ from kvplan.engines.vllm.model import encodes, pools
 from kvplan.engines.vllm.settings import VllmSettings, settings_of
 from kvplan.engines.vllm.sparse import BF16_IS_AUTO
 from kvplan.forms import ATTENTION
-from kvplan.tensors import distinct
+from kvplan.tensors import distinct, windowed
 
 ALWAYS, NEVER = 0, 1 << 10
 FIRST = "0.12"
@@ -140,7 +140,7 @@ def _fits(one: Taker, s: VllmSettings, settled: Settled, kind: str, at: int) -> 
         return False
     if d.model.bidirectional == "images" and d.multimodal != "off" and at < one.images:
         return False
-    if not one.windows and any(t.keep.kind == "window" for layer in distinct(s.served.layers) for c in layer.caches for t in c.tensors):
+    if not one.windows and windowed(s.served.layers):
         return False
     return one.shared or (d.dcp or 1) == 1 or not s.since(SHARED_SINCE)
 
@@ -184,13 +184,11 @@ def named(settled: Settled) -> Values:
     if not s.backend or not _on_nvidia(settled):
         return None
     rows = [one for one in TAKERS if one.name == s.backend]
-    if pools(d.model) or encodes(d.model, s.release):
-        if rows and s.backend not in ENCODERS:
-            return {"backend": s.backend, "reason": "attention type ENCODER_ONLY not supported"}
-        takes = not rows or not at or any(_fits(one, s, settled, "plain", at) for one in rows)
-        return None if takes else {"backend": s.backend, "reason": f"a cache of {s.formats.k}"}
-    kind = _kind(s)
-    if not rows or not kind or not at or not s.since(FIRST) or any(_fits(one, s, settled, kind, at) for one in rows):
+    encoder = pools(d.model) or encodes(d.model, s.release)
+    if encoder and rows and s.backend not in ENCODERS:
+        return {"backend": s.backend, "reason": "attention type ENCODER_ONLY not supported"}
+    kind = "plain" if encoder else _kind(s)
+    if not rows or not kind or not at or any(_fits(one, s, settled, kind, at) for one in rows):
         return None
     return {"backend": s.backend, "reason": f"{kind} attention with a cache of {s.formats.k} on compute capability {on.version_of(at)}"}
 

@@ -80,7 +80,7 @@ CHECKS: tuple[Stop, ...] = (
     Stop(
         "prefixes of states alone", "bad operand type for unary -: 'NoneType'", _NO_PREFIXES,
         (_OFF, Move("block_size", "a size")), "v1/core/single_type_kv_cache_manager.py, utils/math_utils.py cdiv",
-        since="0.15", before="0.18", when=_alone,
+        since="0.15", before="0.18", when=_alone, near=("single_type_kv_cache_manager", "cdiv"),
     ),
     Stop(
         "Mamba-2 without heads", "'Mamba2Config' object has no attribute 'num_attention_heads'",

@@ -58,7 +58,7 @@ CHECKS = (
     Stop(
         "a window more than none", "unsupported operand type(s) for +: 'NoneType' and 'int'",
         "the class adds one to a window that was taken away", (Move("option:disable_sliding_window", "false"),),
-        "model_executor/models/commandr.py", since="0.29", when=uncut, loading=True,
+        "model_executor/models/commandr.py", since="0.29", when=uncut, loading=True, near=("commandr", "cohere2"),
     ),
     Stop(
         "no length to fit", "max_model_len must be a positive integer, got int: -1.", "the config states no length that could be lowered",

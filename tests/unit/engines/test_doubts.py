@@ -87,9 +87,19 @@ def test_a_refusal_of_llama_cpp_is_certain_where_all_that_there_is_would_not_do(
     assert (plan.starts, plan.certainty) == (False, sure)
 
 
-@pytest.mark.parametrize(("options", "starts"), [({}, True), ({"no_mmap": True}, False), ({"mlock": True}, False)])
+@pytest.mark.parametrize(
+    ("options", "starts"),
+    [
+        ({}, True),
+        ({"no_mmap": True}, False),
+        ({"mlock": True}, False),
+        ({"mmap": True}, True),
+        ({"load_mode": "dio"}, False),
+        ({"LLAMA_ARG_MMAP": "0"}, False),
+    ],
+)
 def test_weights_that_ram_has_no_room_for_stay_in_their_file(options: dict[str, bool], starts: bool) -> None:
-    """60 of 80 layers of 39.6 GiB beside a card, in 16 GiB: llama.cpp maps the file, unless it is told to read it (--mmap)."""
+    """60 of 80 layers of 39.6 GiB beside a card, in 16 GiB: llama.cpp maps the file, unless it is told to read it (--load-mode)."""
     asked = {"engine": "llama.cpp", "device": "rtx-3090", "weight_dtype": "q4_k_m", "context": 8192, "n_gpu_layers": 20}
     plan = planned("meta-llama/llama-3.1-70b", host_memory="16GiB", engine_option=options, **asked)
     assert (plan.fits, plan.starts) == (False, starts)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import kvplan
-from kvplan.errors import SpecError
+from kvplan.errors import KvplanError, SpecError
 
 LLAMA = "meta-llama/llama-3.1-8b"
 #: Two of what SGLang's EAGLE is told have these names here too.
@@ -79,6 +79,7 @@ def test_what_can_not_be_meant_is_refused(options: dict[str, Any], says: str) ->
         ({"gpu_memory_utilization": 0.5}, 0.5, ""),
         ({"n_ubatch": 512}, 0.92, "n_ubatch = 512 is not modelled for vllm; the default is used"),
         ({"distributed_executor_backend": "ray"}, 0.92, "--distributed-executor-backend is taken to move no memory"),
+        ({"distributed_executor_backend": "ray", "max_num_seqs": 9}, 0.92, "distributed_executor_backend changes nothing of the plan"),
     ],
 )
 def test_check_takes_them_beside_a_file(option: dict[str, Any], fraction: float, said: str, tmp_path: Path) -> None:
@@ -90,3 +91,5 @@ def test_check_takes_them_beside_a_file(option: dict[str, Any], fraction: float,
     assert said in "; ".join(finding.message for finding in verdict.findings)
     with pytest.raises(SpecError, match="no engine has such an option"):
         kvplan.check(script, device="h100-80gb", engine_option={"foo": 1})
+    with pytest.raises(KvplanError, match="memory_fraction is said twice"):
+        kvplan.check(script, device="h100-80gb", memory_fraction=0.9, engine_option={"gpu_memory_utilization": 0.5})

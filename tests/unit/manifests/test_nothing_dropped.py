@@ -121,6 +121,19 @@ def test_another_method_than_the_checkpoints_own(model: str, method: str, tag: s
     assert verdict.status == "refuses" if stops else True
 
 
+@pytest.mark.parametrize(("model", "options", "says"), [
+    ("Qwen/Qwen3-8B", "--data-parallel-size 2 --data-parallel-rank 0 --data-parallel-external-lb", "Non-MoE models do not support"),
+    ("Qwen/Qwen3-30B-A3B", "--data-parallel-size 2 --data-parallel-rank 0 --data-parallel-external-lb", ""),
+    ("openai/whisper-large-v3", "--enable-prompt-embeds", "--enable-prompt-embeds is not supported with encoder-decoder models"),
+    ("Qwen/Qwen3-8B", "--enable-prompt-embeds", ""),
+])  # fmt: skip
+def test_options_that_a_kind_of_model_does_not_go_with(model: str, options: str, says: str) -> None:
+    """engine/arg_utils.py and entrypoints/cli/serve.py of 0.33; said once, also where two options say it."""
+    (verdict,) = kvplan.check([Source("serve.sh", f"vllm serve {model} {options}")], device="h100")
+    said = [one.message for one in verdict.findings if one.severity == "error" and one.message.endswith("the engine would stop")]
+    assert [one.startswith(says) for one in said] == ([True] if says else [])
+
+
 @pytest.mark.parametrize(("drafts", "tag", "stops"), [
     ("--speculative-num-steps 3", "v0.5.9", True),
     ("--speculative-num-steps 3 --speculative-num-draft-tokens 4", "v0.5.23", True),

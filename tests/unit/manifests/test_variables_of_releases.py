@@ -78,6 +78,15 @@ def test_a_negated_variable_of_llama_server_turns_its_switch_off() -> None:
     assert one(both).question["engine_option"]["no_kv_offload"] is True
 
 
+@pytest.mark.parametrize(
+    ("said", "mode"),
+    [("--no-mmap", "none"), ("-dio", "dio"), ("--mlock", "mlock"), ("-lm mlock", "mlock"), ("--mmap", None), ("-ndio", None)],
+)
+def test_how_llama_server_reads_its_file(said: str, mode: str | None) -> None:
+    """common/arg.cpp: the older switches set what --load-mode says."""
+    assert one(f"llama-server -m x.gguf {said}").question["engine_option"].get("load_mode") == mode
+
+
 @pytest.mark.parametrize(("value", "n"), [("0", 1), ("0,1,3", 3), ("0,-1,1", 1)])
 def test_a_list_of_devices_ends_at_what_names_none(value: str, n: int) -> None:
     """CUDA programming guide, environment variables: devices behind an invalid index are invisible."""

@@ -147,3 +147,21 @@ def test_torchs_words_are_told_for_the_engine_that_is_named() -> None:
     text = "File lmdeploy/pytorch/engine.py: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
     assert {cause.engine for cause in kvplan.why(text).causes} == {"lmdeploy"}
     assert "lmdeploy" not in {cause.engine for cause in kvplan.why("CUDA out of memory. Tried to allocate 2.00 GiB").causes}
+
+
+def test_the_name_of_an_error_alone_says_nothing_without_what_it_is_near() -> None:
+    alone = [
+        stop for name in engines.explained() for stop in engines.stops(name) if stop.text in ("AssertionError", "ValueError", "KeyError")
+    ]
+    assert [stop.name for stop in alone if not stop.near] == []
+    for of_any_code in (
+        "AssertionError",
+        "unsupported operand type(s) for +: 'NoneType' and 'int'",
+        "bad operand type for unary -: 'NoneType'",
+    ):
+        assert kvplan.why(f"{of_any_code}\n").causes == ()
+    traced = (
+        '  File "transformers_utils/config.py", line 1170, in get_hf_text_config\n    assert hasattr(text_config, "x")\nAssertionError\n'
+    )
+    assert [cause.name for cause in kvplan.why(traced).causes] == ["overrides of a part that is not there"]
+    assert kvplan.why(traced.replace("AssertionError", "AssertionError: why")).causes == ()

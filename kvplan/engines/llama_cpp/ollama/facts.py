@@ -11,6 +11,7 @@ _NOT_ITS_OWN = (
     "kv_unified",
     "kv_unified_per_slot",
     "server",
+    "load_mode",
     "tensor_split",
     "n_cpu_moe",
     "n_cpu_ffn",
