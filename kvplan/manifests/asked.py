@@ -7,6 +7,7 @@ from typing import Any
 
 from kvplan import engines
 from kvplan.engines.common.own_names import in_question
+from kvplan.engines.common.words import Given
 from kvplan.errors import KvplanError, SpecError, UnknownName
 from kvplan.planner.plan import Plan
 
@@ -37,17 +38,18 @@ def remembered(ask: Ask) -> Ask:
     return again
 
 
-def in_own_names(engine: str, version: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What the caller gives, with engine options in the engine's own names as what they set there; a name that he gives too stays his."""
+def in_own_names(engine: str, version: str | None, given: Mapping[str, Any]) -> tuple[dict[str, Any], Given | None]:
+    """What the caller gives, with engine options in the engine's own names as what they set there, and the engine's word for what the
+    weights are stored in; a name that he gives too stays his."""
     options = tuple((str(key), str(value)) for key, value in dict(given.get("engine_option") or {}).items())
     if not options or engine not in engines.served():
-        return dict(given)
+        return dict(given), None
     table, ours = engines.arguments(engine), engines.facts(engine).options
     try:
-        asked, kept, _ = in_question(table, ours, given.get("engine_version") or version, options)
+        meant = in_question(table, ours, given.get("engine_version") or version, options)
     except SpecError as error:
         raise GivenError(str(error)) from None
-    return {**asked, **given, "engine_option": dict(kept)}
+    return {**meant.question, **given, "engine_option": dict(meant.options)}, meant.weights
 
 
 def blaming(ask: Ask, given: Mapping[str, Any]) -> Ask:

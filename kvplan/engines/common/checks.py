@@ -47,7 +47,8 @@ def check_question(
             known = _options_near(key, facts)
             if name := known_as(key):
                 own, name = name.startswith("option:"), name.removeprefix("option:")
-                known = f"it is {name} here, {f'--engine-option {name}=' if own else '--' + name.replace('_', '-')} on the command line"
+                how = f"--engine-option {name}=" if own else "--" + name.replace("_", "-")
+                known = f"it is {name} here, {'the first word' if name == 'model' else how} on the command line"
             raise SpecError("engine_option", [(key, f"engine {facts.name} has no such option; {known}")])
 
 
