@@ -251,7 +251,7 @@ def _plain(value: Any) -> str:
 
 def _options(value: Any) -> tuple[tuple[str, str], ...]:
     if isinstance(value, Mapping):
-        return tuple((_key(k), _plain(v)) for k, v in value.items() if v is not None)
+        return tuple((_key(k), _plain(v)) for k, v in value.items())
     if not isinstance(value, str | list | tuple):
         raise SpecError("engine_option", [("", f"{str(value)[:60]!r}: write KEY=VALUE, a list of them, or a mapping")])
     pairs: list[tuple[str, str]] = []

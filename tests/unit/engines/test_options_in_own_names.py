@@ -34,7 +34,7 @@ def plan(engine: str, options: dict[str, Any], **question: Any) -> kvplan.Plan:
         ("tensorrt-llm", {"free_gpu_memory_fraction": 0.5}, {"memory_fraction": 0.5}),
         ("tensorrt-llm", {"kv_cache_config.free_gpu_memory_fraction": 0.5}, {"memory_fraction": 0.5}),
         ("llama.cpp", {"no_op_offload": True, "cache_type_k": "q8_0"}, {"kv_dtype": "q8_0/f16", "engine_option": {"op_offload": False}}),
-        ("vllm", {"--max-num-seqs": 16, "tp": 2, "enforce_eager": None}, {"max_num_seqs": 16, "tp": 2}),
+        ("vllm", {"--max-num-seqs": 16, "tp": 2}, {"max_num_seqs": 16, "tp": 2}),
         ("vllm", {"speculative_config": {"method": "ngram", "num_speculative_tokens": 3}}, {"speculative": "ngram:3"}),
         ("vllm", {"compilation_config.cudagraph_mode": "NONE", "compilation_config.mode": 0}, {"enforce_eager": True}),
         ("sglang", {"quantization": "fp8"}, {"weight_dtype": "fp8", "engine_option": {"quantization": "fp8"}}),

@@ -147,3 +147,12 @@ def test_torchs_words_are_told_for_the_engine_that_is_named() -> None:
     text = "File lmdeploy/pytorch/engine.py: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
     assert {cause.engine for cause in kvplan.why(text).causes} == {"lmdeploy"}
     assert "lmdeploy" not in {cause.engine for cause in kvplan.why("CUDA out of memory. Tried to allocate 2.00 GiB").causes}
+
+
+def test_a_file_is_read_and_a_missing_one_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "serve.log"
+    log.write_text("ValueError: No available memory for the cache blocks.\n", encoding="utf-8")
+    assert run(["why", str(log)]) == 0
+    assert capsys.readouterr().out.startswith("vllm: no cache")
+    assert run(["why", str(tmp_path / "other.log")]) == 2
+    assert "no such file" in capsys.readouterr().err
