@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterator, Mapping, Sequence, Set
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from kvplan.engines.common.arguments import Answer, Argument, Arguments, by_variable, dashed, is_flag, lacks
@@ -34,6 +34,7 @@ def in_question(table: Arguments, ours: Container[str], version: str | None, opt
     ours  the names that engine options have here
     Raises SpecError where the engine would stop at them, and where one option is said twice, with two values.
     """
+    options = tuple(_flat(table, options))
     rows = {key: row for key, _ in options if (row := _of_release(table, key, key in ours, version)) is not None}
     theirs = {key: row for key, row in rows.items() if row.to[:1] not in ("", "!")}
     of_weights = [key for key, row in rows.items() if row.to == "@quantization"]
@@ -68,6 +69,20 @@ def in_question(table: Arguments, ours: Container[str], version: str | None, opt
         else:
             asked[name] = value
     return Meant(asked, tuple(kept.items()), tuple(notes), answer.weights)
+
+
+def _flat(table: Arguments, options: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Options with a section of a configuration file as its keys: `kv_cache_config` with `{"dtype": "fp8"}` as `kv_cache_config.dtype`."""
+    for key, value in options:
+        inside = any(row.key.startswith(f"{key}.") for row in table.rows) and not any(row.key == key and row.to for row in table.rows)
+        try:
+            section = json.loads(value) if inside else None
+        except ValueError:
+            section = None
+        if isinstance(section, dict):
+            yield from _flat(table, [(f"{key}.{name}", _plain(each)) for name, each in section.items()])
+        else:
+            yield key, value
 
 
 def has(table: Arguments, key: str) -> bool:

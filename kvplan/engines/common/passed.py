@@ -57,7 +57,8 @@ def find(table: Arguments, key: str, value: str, version: str | None) -> tuple[P
         return _variable(table, key, value)
     had = of_release(table, key, rows, version)
     effects = {effect for row in had for effect in _effects(table, row, key, value)}
-    spelled = next(name for name in (*rows[0].names, rows[0].key, *rows[0].variables) if name)
+    own = [name for name in rows[0].names if is_flag(name, key)]
+    spelled = next(name for name in (*own, *rows[0].names, rows[0].key, *rows[0].variables) if name)
     return tuple(Passed(key, value, spelled, effect) for effect in sorted(effects))
 
 
