@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from kvplan.api.names import Question
+    from kvplan.engines.common.words import Given
 
 
 #: How a text is written that people give as something else.
@@ -37,7 +39,7 @@ def deployment(model: str | PathLike[str] | ModelSpec, **question: Unpack[Questi
     (32768, 'h100-80gb', None)
     """
     values = values_of(question)
-    notes = _in_own_names(values)
+    notes, flag = _in_own_names(values)
     spec, stored = of_files(model, values)
     values["counted"] = "n_devices" in values and question.get("n_devices") is None
     drafting = _drafter(values.get("speculative"))
@@ -45,25 +47,49 @@ def deployment(model: str | PathLike[str] | ModelSpec, **question: Unpack[Questi
         drafting, type_ = beside
         spec = spec.changed(notes=(*spec.notes, f"drafts with {drafting.id} in {type_}, the file that conversions have beside it"))
     spec = spec.changed(notes=(*spec.notes, *notes)) if notes else spec
-    return calibrated(Deployment(model=spec, stored=stored, drafter=drafting, **values))
+    d = calibrated(Deployment(model=spec, stored=stored, drafter=drafting, **values))
+    if flag is None or question.get("weight_dtype") is not None:
+        return d
+    return _stored_as(d, flag, spec.id if isinstance(model, str) and not is_path(model) else None)
 
 
-def _in_own_names(values: dict[str, Any]) -> tuple[str, ...]:
-    """Puts what engine options say in their engine's own names where the question has it (own_names.py); what is to be said of it."""
+def _stored_as(d: Deployment, flag: Given, name: str | None) -> Deployment:
+    """The question with the weights that an engine's option says. Raises SpecError where the model's are others."""
+    from kvplan.engines.common.settling import checkpoint_format
+    from kvplan.manifests.weights import claims, misnamed, settled
+
+    claim, own = claims(flag, None, None, flag.place), checkpoint_format(d)
+    if claim is None:
+        return d
+    stop = misnamed(flag, name, d.model.id, own, engines.arguments(str(d.engine or engines.DEFAULT)), d.engine_version)
+    format_, why = settled(claim, own)
+    if stop is not None or why:
+        raise SpecError("engine_option", [("", stop.message if stop else why)])
+    if format_ is None:
+        return replace(d, weight_dtype=None)
+    said = d.weight_dtype or format_
+    note = f"{claim.said}: the weights are counted as {said}, not as the {own} that {d.model.id} is stored in"
+    return replace(d, weight_dtype=said, model=d.model.changed(notes=(*d.model.notes, note)))
+
+
+def _in_own_names(values: dict[str, Any]) -> tuple[tuple[str, ...], Given | None]:
+    """Puts what engine options say in their engine's own names where the question has it (own_names.py); what is to be said of it, and
+    the engine's word for what the weights are stored in."""
     if not values.get("engine_option"):
-        return ()
+        return (), None
     from kvplan import engines
     from kvplan.engines.common.own_names import in_question
 
     engine = values.get("engine") or (engines.DEFAULT if values.get("device") else "ideal")
     if engine not in engines.served():
-        return ()
+        return (), None
     table, ours = engines.arguments(engine), engines.facts(engine).options
-    asked, values["engine_option"], notes = in_question(table, ours, values.get("engine_version"), values["engine_option"])
-    for name, value in values_of(asked).items():
+    meant = in_question(table, ours, values.get("engine_version"), values["engine_option"])
+    values["engine_option"] = meant.options
+    for name, value in values_of(meant.question).items():
         if values.setdefault(name, value) != value:
             raise SpecError("engine_option", [(name, f"is said twice: {values[name]} and {value}; keep one")])
-    return notes
+    return meant.notes, meant.weights
 
 
 def values_of(question: Mapping[str, Any]) -> dict[str, Any]:
@@ -215,7 +241,9 @@ def at_least_one(name: str, value: int) -> int:
 
 
 def _plain(value: Any) -> str:
-    """An option's value as the command line spells it: `true`, `1,2,4`."""
+    """An option's value as the command line spells it: `true`, `1,2,4`, `{"mode": 0}`."""
+    if isinstance(value, Mapping) or (isinstance(value, list | tuple) and any(isinstance(one, Mapping | list | tuple) for one in value)):
+        return json.dumps(value, default=str)
     if isinstance(value, list | tuple):
         return ",".join(map(_plain, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -223,7 +251,7 @@ def _plain(value: Any) -> str:
 
 def _options(value: Any) -> tuple[tuple[str, str], ...]:
     if isinstance(value, Mapping):
-        return tuple((str(k), _plain(v)) for k, v in value.items())
+        return tuple((_key(k), _plain(v)) for k, v in value.items())
     if not isinstance(value, str | list | tuple):
         raise SpecError("engine_option", [("", f"{str(value)[:60]!r}: write KEY=VALUE, a list of them, or a mapping")])
     pairs: list[tuple[str, str]] = []
@@ -231,7 +259,12 @@ def _options(value: Any) -> tuple[tuple[str, str], ...]:
         key, equals, text = str(item).partition("=")
         if not equals or not key:
             raise SpecError("engine_option", [("", f"{str(item)[:60]!r}: write KEY=VALUE")])
-        if dict(pairs).get(key.strip(), text.strip()) != text.strip():
-            raise SpecError("engine_option", [(key.strip(), "is given twice, with two values; keep one")])
-        pairs.append((key.strip(), text.strip()))
+        if dict(pairs).get(_key(key), text.strip()) != text.strip():
+            raise SpecError("engine_option", [(_key(key), "is given twice, with two values; keep one")])
+        pairs.append((_key(key), text.strip()))
     return tuple(pairs)
+
+
+def _key(name: Any) -> str:
+    """An option's name without the dashes that a command line has before it."""
+    return str(name).strip().lstrip("-")

@@ -67,7 +67,9 @@ def check(
 
     if given.get("engine") is not None:
         raise SpecError("engine", [("", "the files say which; leave it out, or ask kvplan.estimate of another")])
-    _of_some_engine(values_of(given).get("engine_option", ()))
+    options = values_of(given).get("engine_option", ())
+    _of_some_engine(options)
+    given |= {"engine_option": dict(options)} if options else {}
     with hub_asked(hub):
         return verdicts(_listed(files), estimate, models=models, env=env, strict=strict, **given)
 

@@ -58,7 +58,7 @@ def fit(
     """
     question = chosen(options)
     apart_asked = {name: question.pop(name) for name in apart.NAMES if name in question}
-    several = [name for name, value in question.items() if isinstance(value, str) and len(expand(name, value)) > 1]
+    several = [name for name, value in question.items() if name != "device" and isinstance(value, str) and len(expand(name, value)) > 1]
     if several:
         raise SpecError("question", [(name, "one value at a time; fit answers one question") for name in several])
     names = devices.split(",") if devices is not None else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from kvplan.errors import SpecError
 from kvplan.files import MAX_FILE_BYTES
 from kvplan.report import causes
 
+_A_FILE = re.compile(r"(?:[\w.~-]*[/\\])*[\w.-]+\.(?:log|txt|out|err)")
+
 
 @click.command()
 @click.argument("text", nargs=-1)
@@ -22,8 +25,9 @@ from kvplan.report import causes
 def why(text: tuple[str, ...], log: Path | None, engine: str | None, fmt: str) -> int:
     """What an engine's error means, and which setting moves it.
 
-    TEXT is what it printed, one line or many (`-` reads standard input): out of memory at start or while serving, refusals, the hints
-    that engines give. Says which engine and releases print it, what its numbers mean, and the settings that move it, the best first.
+    TEXT is what it printed, one line or many, or a file that has it (`-` reads standard input): out of memory at start or while
+    serving, refusals, the hints that engines give. Says which engine and releases print it, what its numbers mean, and the settings
+    that move it, the best first.
     Exit code 1 where nothing is known of it.
     """
     if bool(text) == (log is not None):
@@ -34,9 +38,11 @@ def why(text: tuple[str, ...], log: Path | None, engine: str | None, fmt: str) -
     return int(not found.causes)
 
 
-def _typed(text: tuple[str, ...]) -> str:
+def _typed(text: tuple[str, ...]) -> str | Path:
+    """What was typed, or the file of that name: a word of a path's form is one."""
     if text != ("-",):
-        return " ".join(text)
+        typed = " ".join(text)
+        return Path(typed) if _A_FILE.fullmatch(typed) else typed
     if sys.stdin is None:
         raise SpecError("why", [("", "standard input is closed")])
     return sys.stdin.buffer.read(MAX_FILE_BYTES).decode("utf-8", "replace")

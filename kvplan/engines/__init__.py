@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 from kvplan.deployment import Deployment
 from kvplan.engines.common import checks
 from kvplan.engines.common import passed as passing
+from kvplan.engines.common.arguments import is_flag
 from kvplan.engines.common.methods import is_branch, lacking, without_adapters
 from kvplan.engines.common.protocol import Engine, Facts, Settled
 from kvplan.errors import UnknownName
@@ -147,6 +148,7 @@ def default(d: Deployment) -> str:
 _PARTS = {
     "@ep": "ep", "@lora": "lora", "@lora_rank": "lora", "@loras": "lora", "@speculative": "speculative", "@quantization": "weight_dtype",
     "@lora_paths": "lora", "@adapters": "lora", "@text_only": "multimodal", "@context": "context", "@k": "kv_dtype", "@v": "kv_dtype",
+    "@device": "device", "@nodes": "n_devices", "@model": "model", "@path": "model", "@hub": "model",
 }  # fmt: skip
 
 
@@ -154,8 +156,8 @@ def _known_as(engine: str, option: str) -> str:
     """The name in a question of what an option of the engine's command line sets, `option:NAME` where that is an option of the engine's
     under another name; empty where it has none, or sets several."""
     rows = arguments(engine).rows if engine in served() else ()
-    spelled = f"--{option.replace('_', '-')}"
-    said = (_PARTS.get(row.to, "option:v0_options" if row.to.startswith("@v0:") else row.to) for row in rows if spelled in row.names)
+    named = (row for row in rows if any(is_flag(name, option) for name in row.names))
+    said = (_PARTS.get(row.to, "option:v0_options" if row.to.startswith("@v0:") else row.to) for row in named)
     return next((name for name in said if name.removeprefix("option:").isidentifier()), "")
 
 

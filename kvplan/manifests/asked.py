@@ -7,6 +7,7 @@ from typing import Any
 
 from kvplan import engines
 from kvplan.engines.common.own_names import in_question
+from kvplan.engines.common.words import Given
 from kvplan.errors import KvplanError, SpecError, UnknownName
 from kvplan.planner.plan import Plan
 
@@ -37,23 +38,24 @@ def remembered(ask: Ask) -> Ask:
     return again
 
 
-def in_own_names(engine: str, version: str | None, given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """What the caller gives, with engine options in the engine's own names as what they set there, and what is to be said of them.
+def in_own_names(engine: str, version: str | None, given: Mapping[str, Any]) -> tuple[dict[str, Any], Given | None, tuple[str, ...]]:
+    """What the caller gives, with engine options in the engine's own names as what they set there; the engine's word for what the weights
+    are stored in; what is to be said.
 
     Raises GivenError for what the engine does not take, or what he gives by its name here too, with another value.
     """
     options = tuple((str(key), str(value)) for key, value in dict(given.get("engine_option") or {}).items())
     if not options or engine not in engines.served():
-        return dict(given), ()
+        return dict(given), None, ()
     table, ours = engines.arguments(engine), engines.facts(engine).options
     try:
-        asked, kept, notes = in_question(table, ours, given.get("engine_version") or version, options)
+        meant = in_question(table, ours, given.get("engine_version") or version, options)
     except SpecError as error:
         raise GivenError(str(error)) from None
-    for name, value in asked.items():
+    for name, value in meant.question.items():
         if str(given.get(name, value)) != str(value):
             raise GivenError(f"engine_option: {name} is said twice: {given[name]} and {value}; keep one")
-    return {**asked, **given, "engine_option": dict(kept)}, notes
+    return {**meant.question, **given, "engine_option": dict(meant.options)}, meant.weights, meant.notes
 
 
 def blaming(ask: Ask, given: Mapping[str, Any]) -> Ask:

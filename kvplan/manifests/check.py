@@ -111,7 +111,8 @@ def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = 
         finding = Finding("not-modelled-engine", "warning", f"{one.why}; {one.give}", one.place, found.file)
         return Verdict(found.file, found.name, "unknown", one.why, findings=(finding,), unresolved=found.unresolved)
     given = {name: value for name, value in (given or {}).items() if value is not None}
-    given, said = in_own_names(found.engine, found.engine_version, given)
+    given, weights_given, said = in_own_names(found.engine, found.engine_version, given)
+    found = found._replace(weights=weights_given or found.weights)
     model = _override(found.model, models)
     question = {**found.question, **given, "engine": found.engine}
     if "engine_option" in given:
@@ -180,7 +181,9 @@ def _weighed(
     if "weight_dtype" in given:
         return _ask(ask, model, question, found)
     said = question.pop("weight_dtype", None) if claim else None
-    plan, findings, unresolved = _ask(ask, model, question, found)
+    options = dict(question.get("engine_option", {}))
+    told = bool(claim) and options.pop("quantization", None) is not None
+    plan, findings, unresolved = _ask(ask, model, {**question, "engine_option": options} if told else question, found)
     if plan is None:
         return plan, findings, unresolved
     own, release = (str(plan.question[name][0]) for name in ("weight_dtype", "engine_version"))
@@ -193,7 +196,7 @@ def _weighed(
         give = f"ask with --weight-dtype {claim.format or 'NAME'}, or --model with the release that is meant"
         return None, findings, [*unresolved, Unresolved("weights", why, give, claim.place)]
     if format_ is None:
-        return plan, findings, unresolved
+        return _ask(ask, model, question, found) if told else (plan, findings, unresolved)
     note = f"{claim.said}: the weights are counted as {said or format_}, not as the {own} that {plan.model.id} is stored in"
     findings = [Finding("weights-as-said", "note", note, claim.place)]
     again, more, unresolved = _ask(ask, model, {**question, "weight_dtype": said or format_}, found)

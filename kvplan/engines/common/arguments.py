@@ -284,6 +284,15 @@ def key_rows(text: str, effect: Effect = "") -> tuple[Argument, ...]:
     return tuple(Argument((), f"!{key}" if effect else "", effect=effect, key=key) for key in text.split())
 
 
+def dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def is_flag(spelled: str, key: str) -> bool:
+    """Whether a spelling is the long option of that name, `_` and `-` alike."""
+    return dashed(spelled) == f"--{dashed(key)}"
+
+
 def by_variable(table: Arguments) -> dict[str, Argument]:
     """Environment variables (of Ollama also the parameters of a Modelfile) -> rows."""
     found = {name: one for one in table.rows for name in one.variables}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from typing import Protocol
 
 from kvplan.constants import PROCESS
-from kvplan.deployment import Deployment
+from kvplan.deployment import NAMES, Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import COMPUTE, canonical, canonical_weight, weight_scheme
 from kvplan.engines.common.builds import no_kernels
@@ -45,9 +45,10 @@ def check_question(
     for key, _ in d.engine_option:
         if key not in facts.options and key not in passed:
             known = _options_near(key, facts)
-            if name := known_as(key):
+            if name := known_as(key) or (key.replace("-", "_") if key.replace("-", "_") in NAMES else ""):
                 own, name = name.startswith("option:"), name.removeprefix("option:")
-                known = f"it is {name} here, {f'--engine-option {name}=' if own else '--' + name.replace('_', '-')} on the command line"
+                how = f"--engine-option {name}=" if own else "--" + name.replace("_", "-")
+                known = f"it is {name} here, {'the first word' if name == 'model' else how} on the command line"
             raise SpecError("engine_option", [(key, f"engine {facts.name} has no such option; {known}")])
 
 

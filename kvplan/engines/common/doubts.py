@@ -112,7 +112,7 @@ def more_slots(settled: Settled, outcome: Outcome) -> tuple[str, ...]:
     for ledger in outcome.ledgers if settled.slots > asked else ():
         more = sum(e.bytes for e in ledger.entries if e.name == STATES) * (settled.slots - asked) // asked
         spare = (ledger.limit_bytes or 0) - ledger.total_bytes
-        if 0 <= spare < more + sum(entry.high - entry.bytes for entry in ledger.entries):
+        if more and 0 <= spare < more + sum(entry.high - entry.bytes for entry in ledger.entries):
             said = f"a server keeps states of {settled.slots} sequences by itself: {show_bytes(more)} more, {show_bytes(spare)} are free"
             return (f"{said}; say how many with --max-num-seqs, or server=true",)
     return ()

@@ -27,6 +27,13 @@ class Exclusion(NamedTuple):
     before: str = ""
     of: str = ""
 
+    @property
+    def keys(self) -> frozenset[str]:
+        """The options that it speaks of."""
+        terms = [term for one in re.split(r"[&|]", f"{self.asked}&{self.wants}") if (term := _TERM.fullmatch(one))]
+        others = [term[3] for term in terms if term[2] in ("<=", ">") and term[3].isidentifier()]
+        return frozenset([*(term[1] for term in terms), *others])
+
 
 _TERM = re.compile(r"(\w+)(=|<=|>|~)(.*)")
 

@@ -3,45 +3,64 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
+from typing import Any, NamedTuple
 
-from kvplan.engines.common.arguments import Answer, Argument, Arguments, by_variable
+from kvplan.engines.common.arguments import Answer, Argument, Arguments, by_variable, dashed, is_flag, lacks
+from kvplan.engines.common.arguments import has as has_option
 from kvplan.engines.common.command_line import read, spellings
 from kvplan.engines.common.kinds import KINDS, truth
-from kvplan.engines.common.passed import ELSEWHERE, by_key, named, variable, variables
+from kvplan.engines.common.passed import ELSEWHERE, by_key, find, named, variable, variables
+from kvplan.engines.common.stored import stored
 from kvplan.engines.common.words import Given, Word, words
 from kvplan.errors import SpecError
 
 Pairs = tuple[tuple[str, str], ...]
 
 
-def in_question(
-    table: Arguments, ours: Container[str], version: str | None, options: Pairs
-) -> tuple[dict[str, Any], Pairs, tuple[str, ...]]:
-    """What such options set: names of the question, engine options by their names here, and what is to be said of them.
+class Meant(NamedTuple):
+    """What options set: names of the question, engine options by their names here; what is to be said; the engine's word for what the
+    weights are stored in."""
+
+    question: Mapping[str, Any]
+    options: Pairs
+    notes: tuple[str, ...] = ()
+    weights: Given | None = None
+
+
+def in_question(table: Arguments, ours: Container[str], version: str | None, options: Pairs) -> Meant:
+    """What such options set.
 
     ours  the names that engine options have here
     Raises SpecError where the engine would stop at them, and where one option is said twice, with two values.
     """
-    theirs = {key: row for key, _ in options if (row := _row(table, key)) is not None}
-    if all(key in ours for key in theirs):
-        return {}, options, ()
+    options = tuple(_flat(table, options))
+    rows = {key: row for key, _ in options if (row := _of_release(table, key, key in ours, version)) is not None}
+    theirs = {key: row for key, row in rows.items() if row.to[:1] not in ("", "!")}
+    of_weights = [key for key, row in rows.items() if row.to == "@quantization"]
+    if all(key in ours for key in rows) and not of_weights:
+        return Meant({}, options)
+    table = _unliftable(table, {_long(row) for row in rows.values()})
     said = [(key, value) for key, value in options if key in theirs]
-    by_row: dict[str, tuple[str, str]] = {}
+    by_row: dict[tuple[str, str], tuple[str, str]] = {}
     for key, value in said:
-        other, before = by_row.setdefault(theirs[key].to, (key, value))
+        other, before = by_row.setdefault((theirs[key].to, _inside(table, theirs[key], key)), (key, value))
         if before != value:
             raise SpecError("engine_option", [(key, f"{other} says the same, with another value; keep one")])
-    answer = _read(table, version, theirs, said)
-    if faults := [finding.message for finding in answer.findings if finding.severity == "error"]:
+    everything = _read(table, version, rows, [(key, value) for key, value in options if key in rows])
+    if faults := [finding.message for finding in everything.findings if finding.severity == "error"]:
         raise SpecError("engine_option", [("", fault) for fault in faults])
+    answer = _read(table, version, theirs, said)
     found = {name: given.value for name, given in answer.question.items()}
     set_here = _beyond(found, _read(table, version, theirs, []))
     apart = [one for one in said if theirs[one[0]].to[:1] == "@"]
     idle = [one for one in apart if not _beyond(found, _read(table, version, theirs, [other for other in said if other != one]))]
-    kept = {key: value for key, value in options if key in ours or key not in theirs or ((key, value) in idle and not set_here)}
-    notes = [finding.message for finding in answer.findings] + [f"{key} changes nothing of the plan" for key, _ in idle if key not in kept]
+    moving = [key for key, value in idle if not set_here or any(one.effect for one in find(table, key, value, version))]
+    kept = {key: value for key, value in options if key in ours or key not in theirs or key in moving}
+    if answer.weights is not None and stored(answer.weights.value):
+        kept = {key: value for key, value in kept.items() if key not in of_weights}
+    dropped = [key for key, _ in idle if key not in {*kept, *of_weights}]
+    notes = [finding.message for finding in answer.findings] + [f"{key} changes nothing of the plan" for key in dropped]
     asked = {}
     for name, value in set_here.items():
         _, option, key = name.rpartition("engine_option.")
@@ -49,7 +68,21 @@ def in_question(
             kept.setdefault(key, _plain(value))
         else:
             asked[name] = value
-    return asked, tuple(kept.items()), tuple(notes)
+    return Meant(asked, tuple(kept.items()), tuple(notes), answer.weights)
+
+
+def _flat(table: Arguments, options: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Options with a section of a configuration file as its keys: `kv_cache_config` with `{"dtype": "fp8"}` as `kv_cache_config.dtype`."""
+    for key, value in options:
+        inside = any(row.key.startswith(f"{key}.") for row in table.rows) and not any(row.key == key and row.to for row in table.rows)
+        try:
+            section = json.loads(value) if inside else None
+        except ValueError:
+            section = None
+        if isinstance(section, dict):
+            yield from _flat(table, [(f"{key}.{name}", _plain(each)) for name, each in section.items()])
+        else:
+            yield key, value
 
 
 def has(table: Arguments, key: str) -> bool:
@@ -67,7 +100,7 @@ def _read(table: Arguments, version: str | None, rows: Mapping[str, Argument], s
         if name := next((name for name in variables(table, key) if name in row.variables), ""):
             env[name] = Word(value)
         elif row.names:
-            line += _words(row, key, value)
+            line += _words(table, row, key, value)
         else:
             more[row.to] = Given(_value(row, key, value), key)
     return read(table, words(*line), env, version, more)
@@ -80,14 +113,41 @@ def _beyond(found: Mapping[str, Any], without: Answer) -> dict[str, Any]:
 
 
 def _row(table: Arguments, key: str) -> Argument | None:
-    """What an option of that name sets, where a question says it otherwise; None for what moves nothing or is not modelled."""
-    flags, flag = spellings(table, None), key.replace("_", "-")
-    rows = [*(by_variable(table).get(name) for name in variables(table, key)), flags.get(f"--{flag}", (None,))[0], *by_key(table, key)]
-    found = next((row for row in rows if row is not None), None)
-    return found if found and found.to[:1] not in ("", "!") and found.to not in ELSEWHERE else None
+    """The option of that name, by a variable, a flag, a key of a file or a short flag; None for one that says where it runs."""
+    flags = {dashed(name): row for name, (row, _) in spellings(table, None).items()}
+    head = key.partition(".")[0] if table.dotted else key
+    rows = [*(by_variable(table).get(name) for name in variables(table, key)), flags.get(f"--{dashed(head)}"), *by_key(table, key)]
+    found = next((row for row in (*rows, flags.get(f"-{dashed(head)}")) if row is not None), None)
+    return found if found and found.to not in ELSEWHERE else None
 
 
-def _words(row: Argument, key: str, value: str) -> Iterator[str]:
+def _of_release(table: Arguments, key: str, is_ours: bool, version: str | None) -> Argument | None:
+    """The option of that name; of a name of ours that the release spells otherwise, the option that says it there."""
+    found = _row(table, key)
+    if found is None or not is_ours or found.to != f"option:{key}" or not lacks(table, found, version):
+        return found
+    others = (row for row in table.rows if row.to == found.to and row.names and row.takes == found.takes and row.value == found.value)
+    return next((row for row in others if has_option(table, row, version)), None)
+
+
+def _inside(table: Arguments, row: Argument, key: str) -> str:
+    """What a key names inside the object that an option takes: `.mode` of `compilation_config.mode`; empty: the option itself."""
+    head, dot, rest = key.partition(".")
+    return f"{dot}{rest}" if table.dotted and any(is_flag(name, head) for name in row.names) else ""
+
+
+def _long(row: Argument) -> str:
+    return (*row.names, row.key)[0].lstrip("-").replace("-", "_")
+
+
+def _unliftable(table: Arguments, given: Set[str]) -> Arguments:
+    """The table with those exclusions alone that no other name of a question can lift."""
+    known = given | {_long(row) for row in table.rows if row.to[:1] in ("", "!") or row.to == f"option:{_long(row)}"}
+    kept = [one for one in table.exclusions if not one.of and one.keys <= known]
+    return table._replace(exclusions=tuple(kept))
+
+
+def _words(table: Arguments, row: Argument, key: str, value: str) -> Iterator[str]:
     """The words of a command line that say it."""
     name = next((name for name in row.names if name.startswith("--")), row.names[0])
     if row.takes in ("flag", "switch"):
@@ -100,7 +160,7 @@ def _words(row: Argument, key: str, value: str) -> Iterator[str]:
     elif row.takes == "many":
         yield from (name, *value.replace(",", " ").split())
     else:
-        yield f"{name}={value}"
+        yield f"{name}{_inside(table, row, key)}={value}"
 
 
 def _value(row: Argument, key: str, value: str) -> Any:

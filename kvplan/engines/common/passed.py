@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kvplan.engines.common.arguments import Argument, Arguments, Effect, lacks
+from kvplan.engines.common.arguments import Argument, Arguments, Effect, is_flag, lacks
 from kvplan.engines.common.kinds import KINDS, truth
 from kvplan.engines.common.lines import least_sure
 from kvplan.engines.common.protocol import Certainty, Outcome
+from kvplan.engines.common.words import Given
 from kvplan.errors import SpecError
 
-_MEANS = {"more": "takes more memory", "less": "takes less memory on the device", "either": "changes memory"}
+_MEANS: dict[Effect, str] = {"more": "takes more memory", "less": "takes less memory on the device", "either": "changes memory"}
 #: The answers that an option could turn, by its direction, and how sure they are at most.
 _TURNED: dict[Effect, tuple[tuple[bool, ...], Certainty]] = {
     "more": ((True,), "too close to call"),
@@ -55,8 +56,20 @@ def find(table: Arguments, key: str, value: str, version: str | None) -> tuple[P
     if not rows:
         return _variable(table, key, value)
     had = of_release(table, key, rows, version)
-    effects = {"" if _is_off(row, key, value) else row.effect for row in had}
-    return tuple(Passed(key, value, (*rows[0].names, rows[0].key)[0], effect) for effect in sorted(effects))
+    effects = {effect for row in had for effect in _effects(table, row, key, value)}
+    own = [name for name in rows[0].names if is_flag(name, key)]
+    spelled = next(name for name in (*own, *rows[0].names, rows[0].key, *rows[0].variables) if name)
+    return tuple(Passed(key, value, spelled, effect) for effect in sorted(effects))
+
+
+def _effects(table: Arguments, row: Argument, key: str, value: str) -> set[Effect]:
+    """How a value moves memory that is not modelled: as its row has it, or as the engine's own reading of it says."""
+    if _is_off(row, key, value):
+        return {""}
+    if row.effect or row.to[:1] != "@" or row.takes != "one":
+        return {row.effect}
+    said = table.finish({row.to: Given(KINDS[row.kind].read(value), key)}, ()).findings
+    return {effect for effect in _MEANS if any(finding.rule == f"not-modelled-{effect}" for finding in said)} or {""}
 
 
 def of_release(table: Arguments, key: str, rows: Sequence[Argument], version: str | None) -> list[Argument]:
@@ -79,8 +92,8 @@ def followed(table: Arguments, key: str) -> list[Argument]:
 
 def named(table: Arguments, key: str) -> list[Argument]:
     """The rows of that name which no name of a question stands for."""
-    spelled = {f"--{key}", f"--{key.replace('_', '-')}"}
-    rows = [row for row in table.rows if spelled & set(row.names)] or by_key(table, key)
+    rows = [row for row in table.rows if any(is_flag(name, key) for name in row.names)] or by_key(table, key)
+    rows = rows or [row for row in table.rows if set(variables(table, key)) & set(row.variables)]
     return [row for row in rows if row.to[:1] in ("", "!", "@") and row.to not in ELSEWHERE]
 
 

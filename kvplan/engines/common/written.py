@@ -54,7 +54,10 @@ def write(table: Arguments, asked: Mapping[str, Any], version: str | None) -> Wr
         elif key == name:
             continue
         elif row := _passed(table, key, version):
-            more += _words(row, value)
+            if row.names:
+                more += _words(row, value)
+            else:
+                env[row.variables[0]] = str(value)
         elif variable := variable_of(table, key):
             env[variable] = str(value)
         else:
@@ -92,7 +95,7 @@ def _refuse_what_stops(table: Arguments, words: list[str], version: str | None) 
 
 def _passed(table: Arguments, key: str, version: str | None) -> Argument | None:
     """The row of an option that no name of a question stands for (passed.py)."""
-    return next((row for row in named(table, key) if has(table, row, version)), None)
+    return next((row for row in named(table, key) if (row.names or row.variables) and has(table, row, version)), None)
 
 
 def find(table: Arguments, to: str, value: Any, version: str | None) -> Argument | None:

@@ -33,6 +33,7 @@ ROWS = (
     row("-fa --flash-attn", "option:flash_attn", "on_off_auto", "maybe", value="on",
         words="on off auto true false 0 1 -1 enabled disabled", variables="LLAMA_ARG_FLASH_ATTN"),
     row("-kvu --kv-unified", "option:kv_unified", takes="switch", variables="LLAMA_ARG_KV_UNIFIED"),
+    row("--kv-unified-per-slot", "option:kv_unified_per_slot", "c_int"),
     row("-no-kvu", "option:kv_unified", takes="flag", value=False),
     row("--swa-full", "option:swa_full", takes="flag", variables="LLAMA_ARG_SWA_FULL"),
     row("-nkvo", "option:no_kv_offload", takes="flag"),

@@ -40,7 +40,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
 
 EITHER: dict[tuple[str, str], str] = {
     ("", ""): """
-        -ctkd=spec-draft-type-k=cache-type-k-draft=-ctvd=spec-draft-type-v=cache-type-v-draft kv-unified-per-slot#
+        -ctkd=spec-draft-type-k=cache-type-k-draft=-ctvd=spec-draft-type-v=cache-type-v-draft
         -devd=spec-draft-device=device-draft -mmdev=mmproj-device
         -bs=backend-sampling! spec-draft-backend-sampling! no-spec-draft-backend-sampling! image-max-tokens image-min-tokens
         mtmd-batch-max-tokens embd-gemma-default! fim-qwen-1.5b-default! fim-qwen-14b-spec! fim-qwen-30b-default!

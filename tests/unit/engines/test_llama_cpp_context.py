@@ -59,3 +59,10 @@ def test_more_slots_than_any_build_has_are_refused_by_name() -> None:
     plan = planned("bigscience/bloom-560m", engine="llama.cpp", device="rtx-4090", context=8192, max_model_len=32768, batch=300)
     assert plan.starts is False
     assert "n_seq_max must be <= 256" in plan.verdict
+
+
+def test_slots_that_keep_nothing_of_their_own_put_no_answer_in_doubt() -> None:
+    """A server's four slots of a model with attention alone share the cache: the same bytes, and the answer as sure as without."""
+    asked = {"engine": "llama.cpp", "device": "rtx-4070-ti", "weight_dtype": "q5_k_m"}
+    alone, server = (planned("qwen/qwen2.5-14b", engine_option=options, **asked) for options in ({}, {"server": "true"}))
+    assert (alone.margin_bytes, alone.certainty) == (server.margin_bytes, server.certainty)

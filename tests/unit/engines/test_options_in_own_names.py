@@ -34,6 +34,18 @@ def plan(engine: str, options: dict[str, Any], **question: Any) -> kvplan.Plan:
         ("tensorrt-llm", {"free_gpu_memory_fraction": 0.5}, {"memory_fraction": 0.5}),
         ("tensorrt-llm", {"kv_cache_config.free_gpu_memory_fraction": 0.5}, {"memory_fraction": 0.5}),
         ("llama.cpp", {"no_op_offload": True, "cache_type_k": "q8_0"}, {"kv_dtype": "q8_0/f16", "engine_option": {"op_offload": False}}),
+        ("vllm", {"--max-num-seqs": 16, "tp": 2}, {"max_num_seqs": 16, "tp": 2}),
+        ("vllm", {"speculative_config": {"method": "ngram", "num_speculative_tokens": 3}}, {"speculative": "ngram:3"}),
+        ("vllm", {"compilation_config.cudagraph_mode": "NONE", "compilation_config.mode": 0}, {"enforce_eager": True}),
+        ("sglang", {"quantization": "fp8"}, {"weight_dtype": "fp8", "engine_option": {"quantization": "fp8"}}),
+        ("tensorrt-llm", {"tp_size": 2, "kv-cache-free-gpu-memory-fraction": 0.5}, {"tp": 2, "memory_fraction": 0.5}),
+        (
+            "tensorrt-llm",
+            {"kv_cache_config": {"free_gpu_memory_fraction": 0.5, "dtype": "fp8"}},
+            {"memory_fraction": 0.5, "kv_dtype": "fp8"},
+        ),
+        ("llama.cpp", {"np": 4, "LLAMA_ARG_KV_OFFLOAD": 0}, {"max_num_seqs": 4, "engine_option": {"no_kv_offload": True}}),
+        ("llama.cpp", {"no_kvu": True, "-c": 4096}, {"max_model_len": 4096, "engine_option": {"kv_unified": False}}),
         ("ollama", {"OLLAMA_NUM_PARALLEL": 4, "OLLAMA_SCHED_SPREAD": 1}, {"max_num_seqs": 4, "engine_option": {"sched_spread": True}}),
     ],
 )
@@ -50,6 +62,13 @@ def test_they_are_what_they_set(engine: str, theirs: dict[str, Any], ours: dict[
         ("vllm", {"long_prefill_token_threshold": 4096}, "--long-prefill-token-threshold is taken to move no memory"),
         ("vllm", {"distributed_executor_backend": "ray", "max_num_seqs": 16}, "distributed_executor_backend changes nothing of the plan"),
         ("tensorrt-llm", {"enable_partial_reuse": True}, "kv_cache_config.enable_partial_reuse is taken to move no memory"),
+        (
+            "tensorrt-llm",
+            {"max_beam_width": 4, "tp_size": 2},
+            "not computed: --max_beam_width takes more memory in a way that is not modelled",
+        ),
+        ("llama.cpp", {"no_mmap": True}, "--no-mmap is taken to move no memory"),
+        ("llama.cpp", {"LLAMA_ARG_MMPROJ": "x.gguf"}, "not computed: -mm takes more memory in a way that is not modelled"),
         ("tensorrt-llm", {"moe_backend": "TRTLLM"}, "not computed: moe_backend changes memory in a way that is not modelled"),
     ],
 )
@@ -64,7 +83,9 @@ def test_one_that_moves_nothing_is_said(engine: str, option: dict[str, Any], not
         ({"VLLM_USE_V1": "1", "use_v1": "0"}, "VLLM_USE_V1 says the same, with another value"),
         ({"gpu_memory_utilization": 0.5}, "is said twice: 0.9 and 0.5"),
         ({"max_num_seqs": "many"}, "'many' is not a whole number"),
-        ({"nnodes": 2}, "no such option"),
+        ({"nnodes": 2}, "it is n_devices here"),
+        ({"enable_log_outputs": True}, "--enable-log-outputs requires --enable-log-requests"),
+        ({"quantization": "awq"}, "is stored in bf16, and vllm stops with"),
         ({"max_lora_rank": 32}, "it is lora here"),
     ],
 )
@@ -93,3 +114,26 @@ def test_check_takes_them_beside_a_file(option: dict[str, Any], fraction: float,
         kvplan.check(script, device="h100-80gb", engine_option={"foo": 1})
     with pytest.raises(KvplanError, match="memory_fraction is said twice"):
         kvplan.check(script, device="h100-80gb", memory_fraction=0.9, engine_option={"gpu_memory_utilization": 0.5})
+
+
+def test_another_way_of_storing_weights_than_the_model_s_is_refused() -> None:
+    with pytest.raises(SpecError, match="--quantization fp8 says fp8, and the model known by that name is stored in awq"):
+        kvplan.estimate("Qwen/Qwen2.5-7B-Instruct-AWQ", engine="vllm", device="h100-80gb", engine_option={"quantization": "fp8"})
+
+
+def test_check_takes_a_list_of_them(tmp_path: Path) -> None:
+    script = tmp_path / "serve.sh"
+    script.write_text(f"vllm serve {LLAMA} --max-model-len 8192\n", encoding="utf-8")
+    (verdict,) = kvplan.check(script, device="h100-80gb", engine_option=["max-num-seqs=16", "quantization=fp8"])
+    assert verdict.plan is not None
+    assert verdict.plan.question["max_num_seqs"][0] == 16
+    assert verdict.plan.question["weight_dtype"][0] == "fp8"
+
+
+def test_a_slot_s_own_length_makes_the_pool(tmp_path: Path) -> None:
+    """llama.cpp: --kv-unified-per-slot N with -np S is a pool of S x N tokens."""
+    script = tmp_path / "serve.sh"
+    script.write_text("llama-server -m x.gguf -np 4 --kv-unified --kv-unified-per-slot 4096\n", encoding="utf-8")
+    (verdict,) = kvplan.check(script, device="h100-80gb", models=[LLAMA])
+    assert verdict.plan is not None
+    assert verdict.plan.question["max_model_len"][0] == 16384

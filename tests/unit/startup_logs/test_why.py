@@ -165,3 +165,12 @@ def test_the_name_of_an_error_alone_says_nothing_without_what_it_is_near() -> No
     )
     assert [cause.name for cause in kvplan.why(traced).causes] == ["overrides of a part that is not there"]
     assert kvplan.why(traced.replace("AssertionError", "AssertionError: why")).causes == ()
+
+
+def test_a_file_is_read_and_a_missing_one_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "serve.log"
+    log.write_text("ValueError: No available memory for the cache blocks.\n", encoding="utf-8")
+    assert run(["why", str(log)]) == 0
+    assert capsys.readouterr().out.startswith("vllm: no cache")
+    assert run(["why", str(tmp_path / "other.log")]) == 2
+    assert "no such file" in capsys.readouterr().err
