@@ -54,7 +54,8 @@ def deployment(model: str | PathLike[str] | ModelSpec, **question: Unpack[Questi
 
 
 def _stored_as(d: Deployment, flag: Given, name: str | None) -> Deployment:
-    """The question with the weights that an engine's option says. Raises SpecError where the model's are others."""
+    """The question with the weights that an engine's option says. Raises SpecError where those of a model that is named are others; of a
+    spec or a file the engine's own check says it."""
     from kvplan.engines.common.settling import checkpoint_format
     from kvplan.manifests.weights import claims, misnamed, settled
 
@@ -63,6 +64,8 @@ def _stored_as(d: Deployment, flag: Given, name: str | None) -> Deployment:
         return d
     stop = misnamed(flag, name, d.model.id, own, engines.arguments(str(d.engine or engines.DEFAULT)), d.engine_version)
     format_, why = settled(claim, own)
+    if why and name is None:
+        return replace(d, engine_option=(*d.engine_option, ("quantization", str(flag.value))))
     if stop is not None or why:
         raise SpecError("engine_option", [("", stop.message if stop else why)])
     if format_ is None:

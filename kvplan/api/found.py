@@ -56,7 +56,7 @@ def of_files(model: str | PathLike[str] | ModelSpec, values: dict[str, Any]) -> 
         model = lm[1]
     engine = values.get("engine") or (engines.DEFAULT if "device" in values else "ideal")
     released = not _serves_files(str(engine))
-    if engine == "ollama" and isinstance(model, str) and not re.search(r"[/:]", model) and not is_path(model):
+    if _bare_is_latest(str(engine)) and isinstance(model, str) and not re.search(r"[/:]", model) and not is_path(model):
         latest = _or_none(f"{model}:latest")  # as `ollama run` reads a bare name, which elsewhere may be a release's
         if latest is not None and latest[0].id.removesuffix(":latest") == model.strip().lower():
             return latest
@@ -70,6 +70,11 @@ def of_files(model: str | PathLike[str] | ModelSpec, values: dict[str, Any]) -> 
         raise several
     del values["weight_dtype"]
     return found
+
+
+def _bare_is_latest(engine: str) -> bool:
+    """Whether a bare name is its library's `:latest` to an engine."""
+    return engine in engines.ENGINES and engines.facts(engine).bare_is_latest
 
 
 def _or_none(name: str) -> tuple[ModelSpec, StoredWeights | None] | None:

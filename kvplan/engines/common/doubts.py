@@ -55,7 +55,7 @@ def doubts(settled: Settled, facts: Facts) -> tuple[str, ...]:
         found.append(f"what {facts.title} held before {facts.measured_from} beside weights and cache was not published")
     if d.device.unified:
         found.append(SHARED)
-    if facts.name == "ollama" and d.device.shows_desktops and not d.device.is_what_was_free and "reserve" in settled.chosen_by:
+    if facts.bare_is_latest and d.device.shows_desktops and not d.device.is_what_was_free and "reserve" in settled.chosen_by:
         found.append(DESKTOP)
     if not d.model.lm_head or _encodes(d.model):
         found.append(f"few public starts tell what {facts.title} holds for embeddings, scores or rewards")

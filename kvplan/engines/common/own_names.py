@@ -124,7 +124,7 @@ def _row(table: Arguments, key: str) -> Argument | None:
 def _of_release(table: Arguments, key: str, is_ours: bool, version: str | None) -> Argument | None:
     """The option of that name; of a name of ours that the release spells otherwise, the option that says it there."""
     found = _row(table, key)
-    if found is None or not is_ours or found.to != f"option:{key}" or not lacks(table, found, version):
+    if found is None or not is_ours or not lacks(table, found, version):
         return found
     others = (row for row in table.rows if row.to == found.to and row.names and row.takes == found.takes and row.value == found.value)
     return next((row for row in others if has_option(table, row, version)), None)

@@ -293,6 +293,7 @@ class Facts(NamedTuple):
     drafting         what its releases draft by; None: any method
     adapting         which of its releases take adapters (methods.py ADAPTERS); None: all that are known
     serves_files     a tag of Ollama's library that names no type is to it the file that Ollama has, else the model as it was released
+    bare_is_latest   a name without a tag is its library's `:latest`
     drafters_beside  how a target's class begins (lower case) and its width -> the drafter of `mtp` in a file beside the model's, its type
     picks_drafts     methods of speculation for which it picks the tokens itself (METHOD:auto)
     kv_advice        cache formats that advice may offer, with their bits; weight_advice likewise
@@ -329,6 +330,7 @@ class Facts(NamedTuple):
     drafting: Drafting | None = Drafting()
     adapting: Drafting | None = None
     serves_files: bool = False
+    bare_is_latest: bool = False
     drafters_beside: Mapping[tuple[str, int], tuple[str, str]] = {}
     picks_drafts: tuple[str, ...] = ()
     kv_advice: tuple[tuple[str, int], ...] = ()

@@ -216,11 +216,11 @@ def _sizes(layers: Sequence[LayerCache], windows: Sequence[int], k: TrtPoolSetti
 def v2(n_bytes: int, layers: Sequence[LayerCache], windows: Sequence[int], k: TrtPoolSettings) -> TrtPools:
     """KV cache manager V2: one quota. Every request's windows are set aside first; a prompt counts window layers too. Raises Refusal.
 
-    A rank alone takes the quota as it is: where it does not hold the longest request beside all windows, fewer run at once
+    A rank alone takes the quota as it is: where it does not hold a block beside all windows, fewer requests run at once
     (NVIDIA/TensorRT-LLM#18523: Gemma 3 27B in 42.4 GiB, where the windows of 2,048 requests are 416).
     """
     s = _sizes(layers, windows, k)
-    if k.alone and not s.state and n_bytes < k.max_batch * s.request + k.max_seq_len * s.full:
+    if k.alone and not s.state and n_bytes < k.max_batch * s.request + k.block * (s.full + s.context):
         k = k._replace(max_batch=max(1, n_bytes // (s.request + k.max_seq_len * s.full)))
     tokens = _v2_states(n_bytes, s, k) if s.state else _v2_tokens(n_bytes, s, k)
     if k.max_tokens is not None:

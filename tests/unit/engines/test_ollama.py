@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import kvplan
 from kvplan.catalogue import find_device, find_model
 from kvplan.deployment import Deployment
 from kvplan.devices import Device, sized
@@ -361,3 +362,10 @@ def test_its_own_engine_counts_the_tables_of_every_layer_to_the_output() -> None
     later = planned("gemma4:e4b", engine="ollama", engine_version="0.30.0", device="rx-6600-xt", context=4096, batch=1)
     assert later.capacity is not None
     assert later.capacity.offloaded == (43, 43)
+
+
+@pytest.mark.parametrize(("engine", "model"), [("ollama", "deepseek-r1:latest"), ("vllm", "deepseek-ai/deepseek-v3")])
+def test_a_bare_name_is_the_librarys_latest(engine: str, model: str) -> None:
+    """`ollama run deepseek-r1` loads a distilled model of 8 billion parameters (ollama.com/library/deepseek-r1), not the release of 671."""
+    assert kvplan.model("deepseek-r1").id == "deepseek-ai/deepseek-v3"
+    assert kvplan.estimate("deepseek-r1", engine=engine, device="h100", advise=False).model.id == model

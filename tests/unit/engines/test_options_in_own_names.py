@@ -67,7 +67,6 @@ def test_they_are_what_they_set(engine: str, theirs: dict[str, Any], ours: dict[
             {"max_beam_width": 4, "tp_size": 2},
             "not computed: --max_beam_width takes more memory in a way that is not modelled",
         ),
-        ("llama.cpp", {"no_mmap": True}, "--no-mmap is taken to move no memory"),
         ("llama.cpp", {"LLAMA_ARG_MMPROJ": "x.gguf"}, "not computed: -mm takes more memory in a way that is not modelled"),
         ("tensorrt-llm", {"moe_backend": "TRTLLM"}, "not computed: moe_backend changes memory in a way that is not modelled"),
     ],

@@ -37,6 +37,7 @@ OPTIONS: dict[str, str] = {name: meaning for name, meaning in facts.OPTIONS.item
 FACTS = facts.FACTS._replace(
     name="ollama",
     title="Ollama",
+    bare_is_latest=True,
     versions=VERSIONS,
     options=OPTIONS,
     drafting=OF_OLLAMA,
