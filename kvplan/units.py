@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kvplan.errors import SpecError
@@ -154,3 +155,12 @@ def size(n_bytes: int) -> str:
 def counted(n: int, what: str) -> str:
     """`1 request`, `32 requests`."""
     return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
+def spelled(value: Any) -> str:
+    """An option's value as the command line spells it: `true`, `1,2,4`, `{"mode": 0}`."""
+    if isinstance(value, Mapping) or (isinstance(value, list | tuple) and any(isinstance(one, Mapping | list | tuple) for one in value)):
+        return json.dumps(value, default=str)
+    if isinstance(value, list | tuple):
+        return ",".join(map(spelled, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)

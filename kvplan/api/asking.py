@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from kvplan import catalogue, engines, files
 from kvplan.api.allowed import ours
-from kvplan.api.found import device, is_path, of_file, of_files, this_machine
+from kvplan.api.found import device, engine_of, is_path, of_file, of_files, this_machine
 from kvplan.api.several import several
 from kvplan.deployment import NAMES, Deployment
 from kvplan.engines.common.releases import is_version
 from kvplan.errors import KvplanError, SpecError, UnknownName
 from kvplan.spec import ModelSpec
-from kvplan.units import MIB, MOST_DEVICES, MOST_TOKENS, parse_bytes, parse_tokens, plain_number, scalar
+from kvplan.units import MIB, MOST_DEVICES, MOST_TOKENS, parse_bytes, parse_tokens, plain_number, scalar, spelled
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -57,7 +56,7 @@ def _stored_as(d: Deployment, flag: Given, name: str | None) -> Deployment:
     """The question with the weights that an engine's option says. Raises SpecError where those of a model that is named are others; of a
     spec or a file the engine's own check says it."""
     from kvplan.engines.common.settling import checkpoint_format
-    from kvplan.manifests.weights import claims, misnamed, settled
+    from kvplan.manifests.weights import claims, counted_as, misnamed, settled
 
     claim, own = claims(flag, None, None, flag.place), checkpoint_format(d)
     if claim is None:
@@ -71,8 +70,7 @@ def _stored_as(d: Deployment, flag: Given, name: str | None) -> Deployment:
     if format_ is None:
         return replace(d, weight_dtype=None)
     said = d.weight_dtype or format_
-    note = f"{claim.said}: the weights are counted as {said}, not as the {own} that {d.model.id} is stored in"
-    return replace(d, weight_dtype=said, model=d.model.changed(notes=(*d.model.notes, note)))
+    return replace(d, weight_dtype=said, model=d.model.changed(notes=(*d.model.notes, counted_as(claim, said, own, d.model.id))))
 
 
 def _in_own_names(values: dict[str, Any]) -> tuple[tuple[str, ...], Given | None]:
@@ -80,14 +78,7 @@ def _in_own_names(values: dict[str, Any]) -> tuple[tuple[str, ...], Given | None
     the engine's word for what the weights are stored in."""
     if not values.get("engine_option"):
         return (), None
-    from kvplan import engines
-    from kvplan.engines.common.own_names import in_question
-
-    engine = values.get("engine") or (engines.DEFAULT if values.get("device") else "ideal")
-    if engine not in engines.served():
-        return (), None
-    table, ours = engines.arguments(engine), engines.facts(engine).options
-    meant = in_question(table, ours, values.get("engine_version"), values["engine_option"])
+    meant = engines.in_own_names(engine_of(values), values.get("engine_version"), values["engine_option"])
     values["engine_option"] = meant.options
     for name, value in values_of(meant.question).items():
         if values.setdefault(name, value) != value:
@@ -243,18 +234,9 @@ def at_least_one(name: str, value: int) -> int:
     return value
 
 
-def _plain(value: Any) -> str:
-    """An option's value as the command line spells it: `true`, `1,2,4`, `{"mode": 0}`."""
-    if isinstance(value, Mapping) or (isinstance(value, list | tuple) and any(isinstance(one, Mapping | list | tuple) for one in value)):
-        return json.dumps(value, default=str)
-    if isinstance(value, list | tuple):
-        return ",".join(map(_plain, value))
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _options(value: Any) -> tuple[tuple[str, str], ...]:
     if isinstance(value, Mapping):
-        return tuple((_key(k), _plain(v)) for k, v in value.items())
+        return tuple((_key(k), spelled(v)) for k, v in value.items())
     if not isinstance(value, str | list | tuple):
         raise SpecError("engine_option", [("", f"{str(value)[:60]!r}: write KEY=VALUE, a list of them, or a mapping")])
     pairs: list[tuple[str, str]] = []

@@ -15,8 +15,10 @@ from kvplan.spec import ModelSpec
 from kvplan.units import GIB, parse_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from os import PathLike
 
+    from kvplan.engines.common.protocol import Facts
     from kvplan.stored import StoredWeights
 
 
@@ -54,9 +56,9 @@ def of_files(model: str | PathLike[str] | ModelSpec, values: dict[str, Any]) -> 
         if str(values.setdefault("weight_dtype", lm[2].lower())).lower() != lm[2].lower():
             raise SpecError("weight_dtype", [("", f"{model[:100]!r} names {lm[2]}, and {values['weight_dtype']} is asked for")])
         model = lm[1]
-    engine = values.get("engine") or (engines.DEFAULT if "device" in values else "ideal")
-    released = not _serves_files(str(engine))
-    if _bare_is_latest(str(engine)) and isinstance(model, str) and not re.search(r"[/:]", model) and not is_path(model):
+    facts = _facts(engine_of(values))
+    released = facts is not None and not facts.serves_files
+    if facts is not None and facts.bare_is_latest and isinstance(model, str) and not re.search(r"[/:]", model) and not is_path(model):
         latest = _or_none(f"{model}:latest")  # as `ollama run` reads a bare name, which elsewhere may be a release's
         if latest is not None and latest[0].id.removesuffix(":latest") == model.strip().lower():
             return latest
@@ -72,11 +74,6 @@ def of_files(model: str | PathLike[str] | ModelSpec, values: dict[str, Any]) -> 
     return found
 
 
-def _bare_is_latest(engine: str) -> bool:
-    """Whether a bare name is its library's `:latest` to an engine."""
-    return engine in engines.ENGINES and engines.facts(engine).bare_is_latest
-
-
 def _or_none(name: str) -> tuple[ModelSpec, StoredWeights | None] | None:
     """What has exactly that name; None where nothing has."""
     try:
@@ -88,12 +85,17 @@ def _or_none(name: str) -> tuple[ModelSpec, StoredWeights | None] | None:
 _LM_STUDIO = re.compile(r"([^@:]+)@([A-Za-z0-9_]+)")
 
 
-def _serves_files(engine: str) -> bool:
-    """Whether Ollama's names are Ollama's files to an engine; of one that is not known this is not what is wrong."""
+def engine_of(values: Mapping[str, Any]) -> str:
+    """The engine that is asked, or the one that is taken where none is."""
+    return str(values.get("engine") or (engines.DEFAULT if "device" in values else "ideal"))
+
+
+def _facts(engine: str) -> Facts | None:
+    """What an engine is; of one that is not known this is not what is wrong."""
     try:
-        return engines.facts(engine).serves_files
+        return engines.facts(engine)
     except UnknownName:
-        return True
+        return None
 
 
 def find(model: str | PathLike[str] | ModelSpec, *, released: bool = False) -> tuple[ModelSpec, StoredWeights | None]:

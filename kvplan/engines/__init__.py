@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from kvplan.engines.common.arguments import Arguments
     from kvplan.engines.common.logs import Log
+    from kvplan.engines.common.own_names import Meant, Pairs
     from kvplan.engines.common.stops import Stop
 
 ENGINES: dict[str, str] = {
@@ -159,6 +160,15 @@ def _known_as(engine: str, option: str) -> str:
     named = (row for row in rows if any(is_flag(name, option) for name in row.names))
     said = (_PARTS.get(row.to, "option:v0_options" if row.to.startswith("@v0:") else row.to) for row in named)
     return next((name for name in said if name.removeprefix("option:").isidentifier()), "")
+
+
+def in_own_names(name: str, version: str | None, options: Pairs) -> Meant:
+    """What engine options set that are said as the engine's command says them. Raises SpecError (own_names.py)."""
+    from kvplan.engines.common.own_names import Meant, in_question
+
+    if not options or name not in served():
+        return Meant({}, options)
+    return in_question(arguments(name), facts(name).options, version, options)
 
 
 def settle(d: Deployment) -> tuple[Engine, Settled]:

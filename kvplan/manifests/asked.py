@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kvplan import engines
-from kvplan.engines.common.own_names import in_question
 from kvplan.engines.common.words import Given
 from kvplan.errors import KvplanError, SpecError, UnknownName
 from kvplan.planner.plan import Plan
@@ -45,11 +44,10 @@ def in_own_names(engine: str, version: str | None, given: Mapping[str, Any]) -> 
     Raises GivenError for what the engine does not take, or what he gives by its name here too, with another value.
     """
     options = tuple((str(key), str(value)) for key, value in dict(given.get("engine_option") or {}).items())
-    if not options or engine not in engines.served():
+    if not options:
         return dict(given), None, ()
-    table, ours = engines.arguments(engine), engines.facts(engine).options
     try:
-        meant = in_question(table, ours, given.get("engine_version") or version, options)
+        meant = engines.in_own_names(engine, given.get("engine_version") or version, options)
     except SpecError as error:
         raise GivenError(str(error)) from None
     for name, value in meant.question.items():

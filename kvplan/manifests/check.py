@@ -197,7 +197,7 @@ def _weighed(
         return None, findings, [*unresolved, Unresolved("weights", why, give, claim.place)]
     if format_ is None:
         return _ask(ask, model, question, found) if told else (plan, findings, unresolved)
-    note = f"{claim.said}: the weights are counted as {said or format_}, not as the {own} that {plan.model.id} is stored in"
+    note = weights.counted_as(claim, said or format_, own, plan.model.id)
     findings = [Finding("weights-as-said", "note", note, claim.place)]
     again, more, unresolved = _ask(ask, model, {**question, "weight_dtype": said or format_}, found)
     return again, [*more, *findings], unresolved

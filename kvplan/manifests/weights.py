@@ -33,6 +33,11 @@ class Claim(NamedTuple):
     place: Place
 
 
+def counted_as(claim: Claim, said: str, own: str, model: str) -> str:
+    """The note of weights that are not counted as the model is stored."""
+    return f"{claim.said}: the weights are counted as {said}, not as the {own} that {model} is stored in"
+
+
 def claims(flag: Given | None, name: str | None, asked: str | None, place: Place) -> Claim | None:
     """What the flags say, else what the file's own name of the model says; that of a name says nothing of another quantised one."""
     if flag is not None and (says := stored(flag.value)):

@@ -14,6 +14,7 @@ from kvplan.engines.common.passed import ELSEWHERE, by_key, find, named, variabl
 from kvplan.engines.common.stored import stored
 from kvplan.engines.common.words import Given, Word, words
 from kvplan.errors import SpecError
+from kvplan.units import spelled
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -65,7 +66,7 @@ def in_question(table: Arguments, ours: Container[str], version: str | None, opt
     for name, value in set_here.items():
         _, option, key = name.rpartition("engine_option.")
         if option:
-            kept.setdefault(key, _plain(value))
+            kept.setdefault(key, spelled(value))
         else:
             asked[name] = value
     return Meant(asked, tuple(kept.items()), tuple(notes), answer.weights)
@@ -80,7 +81,7 @@ def _flat(table: Arguments, options: Iterable[tuple[str, str]]) -> Iterator[tupl
         except ValueError:
             section = None
         if isinstance(section, dict):
-            yield from _flat(table, [(f"{key}.{name}", _plain(each)) for name, each in section.items()])
+            yield from _flat(table, [(f"{key}.{name}", spelled(each)) for name, each in section.items()])
         else:
             yield key, value
 
@@ -169,9 +170,3 @@ def _value(row: Argument, key: str, value: str) -> Any:
         return truth(value) if row.takes in ("flag", "switch") else KINDS[row.kind].read(value)
     except ValueError as error:
         raise SpecError("engine_option", [(key, str(error))]) from None
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, list):
-        return ",".join(map(_plain, value))
-    return json.dumps(value) if isinstance(value, bool | dict) else str(value)
