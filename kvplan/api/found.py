@@ -65,6 +65,10 @@ def of_files(model: str | PathLike[str] | ModelSpec, values: dict[str, Any]) -> 
     try:
         return find(model, released=released)
     except AmbiguousName as error:
+        several: KvplanError = error
+    except UnknownName as error:  # a repository that no line has, of a converter whose files are known by their names
+        if not str(model).lower().endswith("gguf"):
+            raise
         several = error
     kind = str(values.get("weight_dtype") or "").strip().upper().replace("UD_", "UD-")
     found = _or_none(f"{model}:{kind}") if kind.lower().replace("-", "_") in GGUF_TYPES else None

@@ -220,9 +220,11 @@ def _release(typed: str, key: str) -> Named | None:
         known = _unique(_ending(model.removesuffix("-mtp")))
         drafts = f"{typed} has the model's draft layer beside it, which is not counted"
     weights = f"ud-{release.weights}" if publisher == "unsloth" and re.fullmatch(r"q\d_k_xl", release.weights) else release.weights
-    if known is None and _TRAINED_ALIKE.fullmatch(f"{publisher}/{model}:{weights}"):
-        known, weights = _unique(_ending(model.removesuffix("-qat"))), "q4_0"
-        drafts = f"{typed} is Q4_0 throughout, whatever its name says, and is counted so with its embeddings in 6 bits"
+    if known is None and gguf and model.endswith("-qat"):  # a model trained for 4 bits, converted as any other
+        known = _by_both(model.removesuffix("-qat")) or _unique(_ending(model.removesuffix("-qat")))
+        if _TRAINED_ALIKE.fullmatch(f"{publisher}/{model}:{weights}"):
+            weights = "q4_0"
+            drafts = f"{typed} is Q4_0 throughout, whatever its name says, and is counted so with its embeddings in 6 bits"
     if known is None or known.weights not in (None, "bf16"):
         return None
     known = before_tuning(known)

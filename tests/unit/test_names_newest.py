@@ -261,6 +261,16 @@ def test_unsloth_s_files_of_gemma_4_trained_for_q4_0() -> None:
     assert any("Q4_0 throughout" in note for note in found.notes)
     text = planned("unsloth/gemma-4-12B-it-qat-GGUF:UD-Q4_K_XL", engine="llama.cpp", context=2048, multimodal="off")
     assert text.model.weight_bytes / 1e9 == pytest.approx(6.72, rel=0.06)
+    apart = planned("unsloth/gemma-4-12B-it-qat-GGUF", engine="llama.cpp", context=2048, multimodal="off", weight_dtype="ud_q4_k_xl")
+    assert apart.model.weight_bytes == text.model.weight_bytes
+
+
+@pytest.mark.parametrize("written", ["bartowski/google_gemma-3-27b-it-qat-GGUF", "unsloth/gemma-3-27b-it-qat-GGUF"])
+def test_a_model_trained_for_four_bits_converts_as_any_other(written: str) -> None:
+    """Converters ran llama-quantize over google/gemma-3-27b-it-qat-q4_0-unquantized, whose shapes are gemma-3-27b-it's."""
+    found = look_up(f"{written}:Q4_K_M")
+    assert found is not None
+    assert (found.base, found.weights) == ("google/gemma-3-27b", "q4_k_m")
 
 
 @pytest.mark.parametrize(
