@@ -56,6 +56,7 @@ class Settled(NamedTuple):
     unknown   what is held and can not be sized as asked, and how to say it: then nothing that fits is called so
     limits    whether the longest context and the most sequences are asked for, which cost an engine many tries
     undecided why a start is too close to call, whatever room is left: what public starts ran out of and nothing here sizes
+    branch    whether it is a build of a branch, older than its model's class: what the release itself checks is not what that one does
     passed    options that the engine has and no line follows (passed.py)
     runs      how the engine is run, where what it drafts by differs by that (methods.py)
     lacks     why its release does not start, whatever memory there is: it has no such way of drafting, or no adapters; empty: it has
@@ -73,6 +74,7 @@ class Settled(NamedTuple):
     unknown: str = ""
     limits: bool = True
     undecided: tuple[str, ...] = ()
+    branch: bool = False
     passed: tuple[Any, ...] = ()
     runs: str = ""
     lacks: str = ""

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Settled
-from kvplan.engines.common.registries import Registry, listed
+from kvplan.engines.common.registries import listed
 from kvplan.engines.common.releases import in_force, release, three_parts
 from kvplan.engines.common.settling import checkpoint_format
 from kvplan.engines.common.stops import Values
-from kvplan.engines.sglang.registry import FIRST
-from kvplan.engines.sglang.rules import VERSIONS
+from kvplan.engines.sglang.registry import REGISTRY
 from kvplan.engines.sglang.settle import settings_of
-
-#: Four public starts are of builds before the release of their class (tests/threads): three by one release, one by two, none by three.
-REGISTRY = Registry(FIRST, VERSIONS, ahead=3)
 
 #: Format of a checkpoint -> values of --quantization that some checkpoint in it may be loaded with (configs/model_config.py
 #: _verify_quantization: compatible_quantization_methods, override_quantization_method); which of them is not told by the format.

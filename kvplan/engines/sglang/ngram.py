@@ -21,6 +21,7 @@ from kvplan.engines.sglang import inkling, minimax_m3
 from kvplan.engines.sglang.deepseek_v4 import is_compressed
 from kvplan.engines.sglang.deepseek_v41 import as_loaded, is_shared
 from kvplan.engines.sglang.fraction import on_amd
+from kvplan.engines.sglang.registry import REGISTRY
 from kvplan.errors import UnsupportedError
 from kvplan.ledger import Entry, exact
 from kvplan.spec import ModelSpec
@@ -34,7 +35,8 @@ OWN_FORMS = frozenset({"kv+index", "depthwise-conv"})
 
 
 def read_group(d: Deployment, model: Lowered, version: str) -> int:
-    """Tokens of an index key; 0: none are grouped. Raises UnsupportedError for such caches of other classes, and before the class."""
+    """Tokens of an index key; 0: none are grouped. Raises UnsupportedError for such caches of other classes, and before the
+    class where transformers' code runs it."""
     forms = {cache.form: cache for layer in model.layers for cache in layer.caches if cache.form in OWN_FORMS}
     if not forms:
         return 0
@@ -46,7 +48,7 @@ def read_group(d: Deployment, model: Lowered, version: str) -> int:
     if since is None:
         form, cache = next(iter(forms.items()))
         raise UnsupportedError(f"sglang: the cache of {cache.kind} layers ({form}) is not modelled for {d.model.architecture}")
-    if release(version) < release(since):
+    if release(version) < release(since) and not REGISTRY.later(d.model.architecture, version):  # which its own check refuses
         raise UnsupportedError(f"sglang: no release before {since} has a class for {d.model.architecture or CLASS}")
     return key_group(d.model)
 

@@ -6,6 +6,9 @@ what SGLang has none of (model_loader/utils.py). Classes of 0.4.3 and before are
 
 from __future__ import annotations
 
+from kvplan.engines.common.registries import Registry
+from kvplan.engines.sglang.rules import VERSIONS
+
 FIRST: dict[str, str] = {
     "0.4.4": (
         "CLIPModel DeepseekVL2ForCausalLM Gemma3ForCausalLM Gemma3ForConditionalGeneration GraniteMoeSharedForCausalLM "
@@ -84,3 +87,6 @@ FIRST: dict[str, str] = {
     "0.5.22": "EmbeddingGemma2Model MiniCPMV4_7ForConditionalGeneration",
     "0.5.23": "BeamForCausalLM MuseSparkForConditionalGeneration",
 }
+
+#: Four public starts are of builds before the release of their class (tests/threads): three by one release, one by two, none by three.
+REGISTRY = Registry(FIRST, VERSIONS, ahead=3)

@@ -87,6 +87,12 @@ def not_yet(settled: Settled) -> Values:
     return {"class": named, "first": first} if now == major and asked + by <= minor else None
 
 
+def of_a_branch(settled: Settled) -> bool:
+    """Whether the release is older than its model's class, and by no more than such builds are."""
+    d = settled.question
+    return bool(before_its_class(d.model.architecture, d.engine_version)) and not not_yet(settled)
+
+
 def before_its_class(named: str | None, version: str | None) -> tuple[str, ...]:
     """A note where the release is older than the first that lists the class: builds of a branch may have it, and logs name them so."""
     first = REGISTRY.first.get(named or "")

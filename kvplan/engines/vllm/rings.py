@@ -58,20 +58,27 @@ def has_pool(model: ModelSpec) -> bool:
     return any(getattr(mixer, "index_pool", 1) > 1 for block in model.blocks.values() for mixer in block.mixers)
 
 
+def first_release(model: ModelSpec, version: str) -> str | None:
+    """The first release with the model's class, where the one that is asked is before it: a build of a branch."""
+    since = CLASSES.get(model.architecture or "")
+    return since if since is not None and release(version) < release(since) else None
+
+
 def pooled(d: Deployment, version: str) -> Pooled | None:
-    """The kernels of a deployment; Hopper's where the GPU is not known. Raises UnsupportedError before the class, and on AMD's GPUs."""
-    since = CLASSES.get(d.model.architecture or "")
-    if since is not None and release(version) < release(since):
-        raise UnsupportedError(f"vllm: no release before {since} has a class for {d.model.architecture}")
+    """The kernels of a deployment; Hopper's where the GPU is not known. Raises UnsupportedError on AMD's GPUs.
+
+    A build of a branch is taken to have the kernels of the first release with the class.
+    """
+    at = release(first_release(d.model, version) or version)
     if group := key_group(d.model):
         return Pooled(packed=False, rows=1, key_page=1, exports=False, drafts=True, strided=False, group=group)
     if not has_pool(d.model):
         return None
-    if release(version) < release("0.30"):
+    if at < release("0.30"):
         raise UnsupportedError("vllm: no release before 0.30 keeps one index key for several tokens")
     if d.device is not None and d.device.vendor not in ("nvidia", "other"):
         raise UnsupportedError(f"vllm: blocks of pooled index keys on {d.device.name} are not modelled")
-    major, at = (capability(d) or 90) // 10, release(version)
+    major = (capability(d) or 90) // 10
     return Pooled(
         packed=major == 12,
         rows={9: 1, 10: 32, 12: 64}.get(major, 0),

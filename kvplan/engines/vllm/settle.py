@@ -42,7 +42,7 @@ from kvplan.engines.vllm.media import passed
 from kvplan.engines.vllm.model import as_pooled, as_run, as_target, encodes, indexed, left, length_served, pools
 from kvplan.engines.vllm.option_values import check_options, skipped_layers
 from kvplan.engines.vllm.overrides import overridden, unmodelled
-from kvplan.engines.vllm.registered import before_its_class, trust_taken
+from kvplan.engines.vllm.registered import before_its_class, of_a_branch, trust_taken
 from kvplan.engines.vllm.rings import kda_told, pooled
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules, since
 from kvplan.engines.vllm.runners import V1_METHODS, second_runner
@@ -141,6 +141,7 @@ def settle(d: Deployment) -> Settled:
     lora.asked_modules(question)
     made = Settled(*resolved, settings, model, drafts, misfit, settings.drafter, unknown(question, settings.drafter))
     return made._replace(
+        branch=of_a_branch(made),
         notes=(*made.notes, *before_its_class(d.model.architecture, release), *trust_taken(question), *by_name(d, release, model)),
         runs="" if d.device is None and not since(release, "0.10") else V1 if rules.v1 else V0,  # without a device either may be
         passed=(*passed(d), *unmodelled(d, rules, own)),

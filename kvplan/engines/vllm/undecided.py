@@ -6,6 +6,7 @@ from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options
 from kvplan.engines.vllm.encoders import TOWERS, tower_of
 from kvplan.engines.vllm.media import media, text_alone
+from kvplan.engines.vllm.rings import first_release
 from kvplan.engines.vllm.rules import VllmRules, since
 from kvplan.tensors import Lowered, routed, windowed
 
@@ -26,6 +27,8 @@ def undecided(d: Deployment, model: Lowered, rules: VllmRules, release: str, *, 
         found.append("TurboQuant's ranks each align their blocks by their first layer, and what they then hold together is not modelled")
     if str(d.kv_dtype).startswith("turboquant") and windowed(model.layers) and release.startswith(APART_SINCE):
         found.append("the pages to which 0.25 pads TurboQuant's windows are not modelled; 0.26 stops at them")
+    if first := first_release(d.model, release):  # a build refuses what the release of its rules takes (vllm-project/recipes#906)
+        found.append(f"what builds before {first} keep for {d.model.architecture} differs, and is counted by the rules of {first}")
     if d.device is None or d.kv_memory is not None:
         return tuple(found)
     if d.model.architecture in VIDEOS and not (text_alone(d) or media(d).without("video")) and release.startswith("0.11"):
