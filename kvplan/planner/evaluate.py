@@ -14,7 +14,7 @@ from kvplan.engines.common.checks import before_all, refusal
 from kvplan.engines.common.doubts import doubts, more_slots, second_copy, unread_weights, without_kernel
 from kvplan.engines.common.lines import least_sure, stage_weights, weight_entries
 from kvplan.engines.common.passed import capped
-from kvplan.engines.common.phases import doubted, judged
+from kvplan.engines.common.phases import close, doubted, judged
 from kvplan.engines.common.protocol import Certainty, ChosenBy, Facts, Outcome, Settled, refused
 from kvplan.engines.common.risks import with_risks
 from kvplan.engines.common.settling import weight_formats
@@ -95,7 +95,8 @@ def _in_doubt(settled: Settled, released: Deployment, facts: Facts, outcome: Out
     ancient = (old,) if old and facts.pool != "set aside" else ()
     room = WIDE * d.device.memory_bytes if d.device else 0
     wide = abs(outcome.margin_bytes or 0) >= room > 0
-    why = (*(doubts(settled, facts) + drivers.older(d, facts, outcome) if outcome.starts else ()), *(ancient if wide else ()))
+    found = doubts(settled, facts) + drivers.older(d, facts, outcome) + close(outcome.ledgers, settled.room) if outcome.starts else ()
+    why = (*found, *(ancient if wide else ()))
     undecided = (
         *settled.undecided,
         *(() if wide else ancient),
@@ -109,8 +110,8 @@ def _in_doubt(settled: Settled, released: Deployment, facts: Facts, outcome: Out
     outcome = doubted(outcome, undecided, CLOSE)
     outcome = capped(outcome, settled.passed)
     if outcome.starts:
-        found = (*(f"likely at most: {reason}" for reason in why), *(f"{CLOSE} at most: {reason}" for reason in undecided))
-        settled, outcome = settled._replace(notes=(*settled.notes, *found)), outcome._replace(undecided=undecided)
+        said = (*(f"likely at most: {reason}" for reason in why), *(f"{CLOSE} at most: {reason}" for reason in undecided))
+        settled, outcome = settled._replace(notes=(*settled.notes, *said)), outcome._replace(undecided=undecided)
     if outcome.starts is False:
         by_rules: Certainty = "certain" if not ancient else "likely" if wide else CLOSE  # no surer than later rules let it start
         if settled.branch and outcome.certainty != "certain":

@@ -52,6 +52,12 @@ def moments(ledgers: Sequence[Ledger], *, serving: bool) -> list[Moment]:
     ]
 
 
+def close(ledgers: Sequence[Ledger], room: float) -> tuple[str, ...]:
+    """Why a start is likely at most: a phase may leave less than such a share of its device."""
+    least = min((1 - moment.peak.high / moment.device_bytes for moment in moments(ledgers, serving=False)), default=room)
+    return (f"of starts like it that may leave less than {room:.0%} of the device one in four ran out",) if least < room else ()
+
+
 def tightest(ledgers: Sequence[Ledger], *, serving: bool) -> Moment | None:
     """The phase that leaves least; None where no ledger knows its device."""
     return _least(moments(ledgers, serving=serving))

@@ -56,6 +56,7 @@ class Settled(NamedTuple):
     unknown   what is held and can not be sized as asked, and how to say it: then nothing that fits is called so
     limits    whether the longest context and the most sequences are asked for, which cost an engine many tries
     undecided why a start is too close to call, whatever room is left: what public starts ran out of and nothing here sizes
+    room      share of a device that a start leaves beyond the ends of all intervals, or is likely at most; 0: any
     branch    whether it is a build of a branch, older than its model's class: what the release itself checks is not what that one does
     passed    options that the engine has and no line follows (passed.py)
     runs      how the engine is run, where what it drafts by differs by that (methods.py)
@@ -74,6 +75,7 @@ class Settled(NamedTuple):
     unknown: str = ""
     limits: bool = True
     undecided: tuple[str, ...] = ()
+    room: float = 0.0
     branch: bool = False
     passed: tuple[Any, ...] = ()
     runs: str = ""

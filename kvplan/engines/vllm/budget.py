@@ -344,6 +344,16 @@ def outside_torch(s: VllmSettings, device: Device | None) -> str:
     return linked(device) if not s.since("0.11") else "outside_torch"
 
 
+#: Kinds of which a start is certain only with so much of the device left beyond the ends of all intervals: of 22 that were called so blind
+#: (eleventh to twentieth set, docs/limits.md) with less, five ran out; of 21 with more, and of 44 of other kinds, none.
+NARROW, ROOM = frozenset({"compressed", "states", "halved", "older", "linked", "hard"}), 0.08
+
+
+def least_room(d: Deployment, model: Lowered, s: VllmSettings) -> float:
+    """Share of a device that a certain start leaves (protocol.py Settled `room`)."""
+    return ROOM if d.device is not None and kind_of(d, model, s) in NARROW else 0.0
+
+
 def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
     """How well such a deployment is understood: what the intervals are taken by.
 

@@ -31,6 +31,7 @@ from kvplan.engines.vllm import for_v0
 from kvplan.engines.vllm.backends import latent_backend, plain, said
 from kvplan.engines.vllm.batches import batch_defaults, goes_in_pieces
 from kvplan.engines.vllm.before_v1 import capped
+from kvplan.engines.vllm.budget import least_room
 from kvplan.engines.vllm.captures import asked
 from kvplan.engines.vllm.connectors import chunks_alone, without_hybrid
 from kvplan.engines.vllm.deepseek_v41 import PACKED_ROWS, SharedRows, index_keys, shared_rows
@@ -141,6 +142,7 @@ def settle(d: Deployment) -> Settled:
     lora.asked_modules(question)
     made = Settled(*resolved, settings, model, drafts, misfit, settings.drafter, unknown(question, settings.drafter))
     return made._replace(
+        room=least_room(question, settings.served, settings),
         branch=of_a_branch(made),
         notes=(*made.notes, *before_its_class(d.model.architecture, release), *trust_taken(question), *by_name(d, release, model)),
         runs="" if d.device is None and not since(release, "0.10") else V1 if rules.v1 else V0,  # without a device either may be

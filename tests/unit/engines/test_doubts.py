@@ -38,7 +38,7 @@ def test_a_start_is_certain_only_where_logs_are_behind_it(engine):
 )
 def test_a_format_that_the_device_does_not_compute_in_is_said(model, device, why):
     name, weights = model.removesuffix("-fp8"), "fp8" if model.endswith("-fp8") else None
-    plan = planned(name, weight_dtype=weights, engine="vllm", device=device, context=2048)
+    plan = planned(name, weight_dtype=weights, engine="vllm", device=device, context=2048, memory_fraction=0.7)
     said = [note for note in plan.model.notes if "likely at most" in note]
     assert [why in note for note in said] == ([True] if why else [])
 
@@ -52,11 +52,20 @@ def test_a_format_that_the_device_does_not_compute_in_is_said(model, device, why
     ],
 )
 def test_weights_that_are_converted_want_room_for_a_second_copy(device, tp, sure):
-    asked = {"engine": "vllm", "engine_version": "0.21.0", "context": 8192}
+    asked = {"engine": "vllm", "engine_version": "0.21.0", "context": 8192, "memory_fraction": 0.9 if device == "h100" else 0.8}
     plan = planned("openai/gpt-oss-120b", device=device, tp=tp, **asked)
     assert plan.starts
     assert plan.outcome.start_certainty == sure
     assert any("without room for a second copy" in note for note in plan.model.notes) == (sure == "too close to call")
+
+
+def test_a_start_of_what_is_not_plain_is_certain_with_room_beside_its_fraction():
+    """docs/limits.md: of starts called certain before anybody looked, with less than 8 % of the device left, those of plain models held."""
+    usual = {"engine": "vllm", "engine_version": "0.21.0", "device": "h100", "context": 8192}
+    packed = [planned("openai/gpt-oss-20b", **usual, memory_fraction=share) for share in (0.93, 0.7)]
+    assert [any("less than 8% of the device" in note for note in plan.model.notes) for plan in packed] == [True, False]
+    plain = planned("meta-llama/llama-3.1-8b", **usual, memory_fraction=0.93)
+    assert plain.outcome.start_certainty == "certain"
 
 
 def test_a_release_before_any_log_is_likely_at_most():

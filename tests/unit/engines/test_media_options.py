@@ -17,7 +17,7 @@ CONTEXT = int(1.8 * 1024 * MIB)
 
 
 def ask(model: str = "qwen/qwen3-vl-8b", version: str = "0.33", **options: str) -> Plan:
-    question: dict[str, Any] = {"engine": "vllm", "engine_version": version, "device": "h100", "context": 8192}
+    question: dict[str, Any] = {"engine": "vllm", "engine_version": version, "device": "h100", "context": 8192, "memory_fraction": 0.8}
     return planned(model, **question, engine_option=options)
 
 
