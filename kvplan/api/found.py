@@ -10,7 +10,7 @@ from kvplan import catalogue, engines
 from kvplan.api.allowed import asks_hub, ours
 from kvplan.devices import Device, sized
 from kvplan.dtypes import GGUF_TYPES
-from kvplan.errors import AmbiguousName, KvplanError, SpecError, UnknownName
+from kvplan.errors import KvplanError, SpecError, UnknownName
 from kvplan.spec import ModelSpec
 from kvplan.units import GIB, parse_bytes
 
@@ -64,18 +64,23 @@ def of_files(model: str | PathLike[str] | ModelSpec, values: dict[str, Any]) -> 
             return latest
     try:
         return find(model, released=released)
-    except AmbiguousName as error:
-        several: KvplanError = error
-    except UnknownName as error:  # a repository that no line has, of a converter whose files are known by their names
-        if not str(model).lower().endswith("gguf"):
-            raise
+    except KvplanError as error:
         several = error
-    kind = str(values.get("weight_dtype") or "").strip().upper().replace("UD_", "UD-")
-    found = _or_none(f"{model}:{kind}") if kind.lower().replace("-", "_") in GGUF_TYPES else None
+    meant = _one_of(str(model), str(values.get("weight_dtype") or "").strip())
+    found = _or_none(meant) if meant else None
     if found is None:
         raise several
     del values["weight_dtype"]
     return found
+
+
+def _one_of(model: str, kind: str) -> str:
+    """What a repository's files or branches in one format are known by: `NAME:TYPE` of GGUF, `NAME-4.0bpw-exl3` of EXL2 and EXL3."""
+    exl, bits = _EXL.fullmatch(model.strip()), _BITS.fullmatch(kind)
+    if exl and bits and exl[2] == bits[1]:
+        return f"{exl[1]}-{bits[2]}bpw-exl{exl[2]}"
+    gguf = model.lower().endswith("gguf") or kind.lower().replace("-", "_") in GGUF_TYPES
+    return f"{model}:{kind.upper().replace('UD_', 'UD-')}" if kind and gguf else ""
 
 
 def _or_none(name: str) -> tuple[ModelSpec, StoredWeights | None] | None:
@@ -86,6 +91,8 @@ def _or_none(name: str) -> tuple[ModelSpec, StoredWeights | None] | None:
         return None
 
 
+_EXL = re.compile(r"(.+)[-_]exl([23])", re.IGNORECASE)
+_BITS = re.compile(r"exl([23])[:_](\d+(?:\.\d+)?)bpw", re.IGNORECASE)
 _LM_STUDIO = re.compile(r"([^@:]+)@([A-Za-z0-9_]+)")
 
 

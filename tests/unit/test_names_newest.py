@@ -285,3 +285,12 @@ def test_a_model_trained_for_four_bits_converts_as_any_other(written: str) -> No
 )
 def test_models_whose_config_was_found_later(written: str, parameters: int) -> None:
     assert planned(written, engine="ideal", context=1024).model.parameters == parameters
+
+
+def test_a_repository_of_exl3_is_known_by_the_bits_that_are_asked_for() -> None:
+    """turboderp's Qwen3.8-27B-exl3 has a branch for each number of bits: 4.00 of them, by hand, and 16 of embeddings and small matrices."""
+    asked = {"engine": "exllamav3", "device": "rtx-4090", "context": 2048}
+    by_name = planned("turboderp/Qwen3.8-27B-4.00bpw-exl3", **asked)
+    apart = planned("turboderp/Qwen3.8-27B-exl3", **asked, weight_dtype="exl3_4.00bpw")
+    assert apart.model.weight_bytes == by_name.model.weight_bytes
+    assert kvplan.model("acme/Qwen3.6-27B-INT8-W8A8").checkpoint == "int8_channel"
