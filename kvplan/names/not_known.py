@@ -162,6 +162,7 @@ def _of_a_format(key: str) -> str:
             and any(_SAYS_ONE.match(word) for word in rest)
             and (known := released(Release(key[:end], ""))) is not None
         ):
-            command = f"kvplan estimate {known.name} --weight-dtype FORMAT"
+            bits = next((f"{word}:4.0bpw" for word in rest if word in ("exl2", "exl3")), "FORMAT")
+            command = f"kvplan estimate {known.name} --weight-dtype {bits}"
             return f"{key[end:]!r} says a format of {known.name} that is not known by that name; if it is one of those that are: {command}"
     return ""
