@@ -47,27 +47,22 @@ def deployment(model: str | PathLike[str] | ModelSpec, **question: Unpack[Questi
         spec = spec.changed(notes=(*spec.notes, f"drafts with {drafting.id} in {type_}, the file that conversions have beside it"))
     spec = spec.changed(notes=(*spec.notes, *notes)) if notes else spec
     d = calibrated(Deployment(model=spec, stored=stored, drafter=drafting, **values))
-    if flag is None or question.get("weight_dtype") is not None:
-        return d
-    return _stored_as(d, flag, spec.id if isinstance(model, str) and not is_path(model) else None)
+    return d if flag is None or question.get("weight_dtype") is not None else _stored_as(d, flag)
 
 
-def _stored_as(d: Deployment, flag: Given, name: str | None) -> Deployment:
-    """The question with the weights that an engine's option says. Raises SpecError where those of a model that is named are others; of a
-    spec or a file the engine's own check says it."""
+def _stored_as(d: Deployment, flag: Given) -> Deployment:
+    """The question with the weights that an engine's option says; where the model's are others, the engine's own check says it. Raises
+    SpecError where it has none."""
     from kvplan.engines.common.settling import checkpoint_format
-    from kvplan.manifests.weights import claims, counted_as, misnamed, settled
+    from kvplan.manifests.weights import claims, counted_as, settled
 
-    claim, own = claims(flag, None, None, flag.place), checkpoint_format(d)
+    engine, claim, own = str(d.engine or engines.DEFAULT), claims(flag, None, None, flag.place), checkpoint_format(d)
     if claim is None:
         return d
-    stop = misnamed(flag, name, d.model.id, own, engines.arguments(str(d.engine or engines.DEFAULT)), d.engine_version)
-    format_, why = settled(claim, own)
-    if why and name is None:
-        return replace(d, engine_option=(*d.engine_option, ("quantization", str(flag.value))))
-    if stop is not None or why:
-        raise SpecError("engine_option", [("", stop.message if stop else why)])
-    if format_ is None:
+    format_, why = settled(claim, own, engines.arguments(engine).packed_only)
+    if why and "quantization" not in engines.facts(engine).options:
+        raise SpecError("engine_option", [("", why)])
+    if format_ is None or why:
         return replace(d, weight_dtype=None)
     said = d.weight_dtype or format_
     return replace(d, weight_dtype=said, model=d.model.changed(notes=(*d.model.notes, counted_as(claim, said, own, d.model.id))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,6 @@ def test_one_that_moves_nothing_is_said(engine: str, option: dict[str, Any], not
         ({"max_num_seqs": "many"}, "'many' is not a whole number"),
         ({"nnodes": 2}, "it is n_devices here"),
         ({"enable_log_outputs": True}, "--enable-log-outputs requires --enable-log-requests"),
-        ({"quantization": "awq"}, "is stored in bf16, and vllm stops with"),
         ({"max_lora_rank": 32}, "it is lora here"),
     ],
 )
@@ -115,9 +115,44 @@ def test_check_takes_them_beside_a_file(option: dict[str, Any], fraction: float,
         kvplan.check(script, device="h100-80gb", memory_fraction=0.9, engine_option={"gpu_memory_utilization": 0.5})
 
 
-def test_another_way_of_storing_weights_than_the_model_s_is_refused() -> None:
-    with pytest.raises(SpecError, match="--quantization fp8 says fp8, and the model known by that name is stored in awq"):
-        kvplan.estimate("Qwen/Qwen2.5-7B-Instruct-AWQ", engine="vllm", device="h100-80gb", engine_option={"quantization": "fp8"})
+_LLAMA = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 8192, "torch_dtype": "bfloat16",
+}  # fmt: skip
+_AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True, "version": "gemm"}
+_BLOCKS = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}
+_MISMATCH = (
+    "Quantization method specified in the model config ({own}) does not match the quantization method specified in the `quantization`"
+)
+
+
+@pytest.mark.parametrize(
+    ("engine", "stored", "method", "says"),
+    [
+        ("vllm", _AWQ, "fp8", _MISMATCH.format(own="awq")),
+        ("vllm", _AWQ, "gptq", _MISMATCH.format(own="awq")),
+        ("vllm", _AWQ, "compressed-tensors", _MISMATCH.format(own="awq")),
+        ("vllm", _AWQ, "awq_marlin", ""),
+        ("vllm", _BLOCKS, "awq", _MISMATCH.format(own="fp8")),
+        ("vllm", _BLOCKS, "fp8", ""),
+        ("vllm", None, "awq", "Cannot find the config file for awq"),
+        ("vllm", None, "fp8", ""),
+        ("sglang", _AWQ, "gptq", "Quantization method specified in the model config"),
+        ("sglang", None, "gptq", "Cannot find the config file for gptq"),
+    ],
+)
+def test_another_method_than_a_config_states_is_refused(
+    engine: str, stored: dict[str, Any] | None, method: str, says: str, tmp_path: Path
+) -> None:
+    """vLLM config/model.py, SGLang configs/model_config.py _verify_quantization; model_loader/weight_utils.py get_quant_config: the same of
+    a folder, of the spec that was read of it and of a release by its name."""
+    (tmp_path / "config.json").write_text(json.dumps(_LLAMA | ({"quantization_config": stored} if stored else {})))
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(kvplan.import_model(str(tmp_path)), encoding="utf-8")
+    for model in (tmp_path, spec, *(("Qwen/Qwen2.5-7B-Instruct-AWQ",) if stored is _AWQ else (LLAMA,) if stored is None else ())):
+        found = kvplan.estimate(model, engine=engine, device="h100-80gb", engine_option={"quantization": method})
+        assert (says in found.verdict, found.starts) == (True, not says), found.verdict
+        assert found.question["weight_dtype"][0] == ("fp8" if not stored and method == "fp8" else found.question["weight_dtype"][0])
 
 
 def test_check_takes_a_list_of_them(tmp_path: Path) -> None:
