@@ -54,16 +54,16 @@ def _stored_as(d: Deployment, flag: Given) -> Deployment:
     """The question with the weights that an engine's option says; where the model's are others, the engine's own check says it. Raises
     SpecError where it has none."""
     from kvplan.engines.common.settling import checkpoint_format
-    from kvplan.manifests.weights import claims, counted_as, settled
+    from kvplan.manifests.weights import claims, counted_as, settled, told
 
     engine, claim, own = str(d.engine or engines.DEFAULT), claims(flag, None, None, flag.place), checkpoint_format(d)
     if claim is None:
-        return d
+        return replace(d, engine_option=told(engine, d.engine_option, flag))
     format_, why = settled(claim, own, engines.arguments(engine).packed_only)
     if why and "quantization" not in engines.facts(engine).options:
         raise SpecError("engine_option", [("", why)])
     if format_ is None or why:
-        return replace(d, weight_dtype=None)
+        return replace(d, weight_dtype=None, engine_option=told(engine, d.engine_option, flag))
     said = d.weight_dtype or format_
     return replace(d, weight_dtype=said, model=d.model.changed(notes=(*d.model.notes, counted_as(claim, said, own, d.model.id))))
 

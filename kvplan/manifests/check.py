@@ -182,8 +182,10 @@ def _weighed(
         return _ask(ask, model, question, found)
     said = question.pop("weight_dtype", None) if claim else None
     options, known = dict(question.get("engine_option", {})), weights.is_release(found.model, model)
-    told = bool(claim) and options.pop("quantization", None) is not None
-    as_stored = question if known else {**question, "engine_option": options}
+    named = bool(claim) and options.pop("quantization", None) is not None
+    if known and found.weights and found.engine in engines.ENGINES:
+        options = dict(weights.told(found.engine, options.items(), found.weights))
+    as_stored = {**question, "engine_option": options}
     plan, findings, unresolved = _ask(ask, model, as_stored, found)
     if plan is None or claim is None:
         return plan, findings, unresolved
@@ -195,7 +197,7 @@ def _weighed(
         give = f"ask with --weight-dtype {claim.format or 'NAME'}, or --model with the release that is meant"
         return None, findings, [*unresolved, Unresolved("weights", why, give, claim.place)]
     if format_ is None:
-        return _ask(ask, model, question, found) if told and not known else (plan, findings, unresolved)
+        return _ask(ask, model, question, found) if named and not known else (plan, findings, unresolved)
     note = weights.counted_as(claim, said or format_, own, plan.model.id)
     findings = [Finding("weights-as-said", "note", note, claim.place)]
     again, more, unresolved = _ask(ask, model, {**question, "weight_dtype": said or format_}, found)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import NamedTuple
 
-from kvplan import catalogue
+from kvplan import catalogue, engines
 from kvplan.dtypes import canonical_weight, weight_scheme
 from kvplan.engines.common.arguments import Arguments
 from kvplan.engines.common.exclusions import kinds
@@ -88,6 +88,12 @@ def settled(claim: Claim, own: str, packed_only: Container[object] = ()) -> tupl
     if claim.format in ("bf16", "f16") or not is_own:
         return claim.format, ""
     return None, f"{claim.said} says {claim.format}, and the model known by that name is stored in {own}"
+
+
+def told(engine: str, options: Iterable[tuple[str, str]], flag: Given) -> tuple[tuple[str, str], ...]:
+    """Engine options with the method that weights are to be loaded with, where the engine's plan checks it."""
+    named = "quantization" in engines.facts(engine).options
+    return tuple({**dict(options), **({"quantization": str(flag.value)} if named else {})}.items())
 
 
 def needs_code(name: str, engine: Arguments, release: str | None) -> str:

@@ -12,8 +12,9 @@ from kvplan.engines.common.command_line import read, spellings
 from kvplan.engines.common.kinds import KINDS, truth
 from kvplan.engines.common.passed import ELSEWHERE, by_key, find, named, variable, variables
 from kvplan.engines.common.stored import stored
-from kvplan.engines.common.words import Given, Word, words
-from kvplan.errors import SpecError
+from kvplan.engines.common.words import STOPS, WOULD_STOP, Given, Word, words
+from kvplan.engines.common.written import write
+from kvplan.errors import SpecError, UnsupportedError
 from kvplan.units import spelled
 
 Pairs = tuple[tuple[str, str], ...]
@@ -41,7 +42,7 @@ def in_question(table: Arguments, ours: Container[str], version: str | None, opt
     of_weights = [key for key, row in rows.items() if row.to == "@quantization"]
     if all(key in ours for key in rows) and not of_weights:
         return Meant({}, options)
-    table = _unliftable(table, {_long(row) for row in rows.values()})
+    table = table._replace(exclusions=())  # stop_of_words
     said = [(key, value) for key, value in options if key in theirs]
     by_row: dict[tuple[str, str], tuple[str, str]] = {}
     for key, value in said:
@@ -137,17 +138,6 @@ def _inside(table: Arguments, row: Argument, key: str) -> str:
     return f"{dot}{rest}" if table.dotted and any(is_flag(name, head) for name in row.names) else ""
 
 
-def _long(row: Argument) -> str:
-    return (*row.names, row.key)[0].lstrip("-").replace("-", "_")
-
-
-def _unliftable(table: Arguments, given: Set[str]) -> Arguments:
-    """The table with those exclusions alone that no other name of a question can lift."""
-    known = given | {_long(row) for row in table.rows if row.to[:1] in ("", "!") or row.to == f"option:{_long(row)}"}
-    kept = [one for one in table.exclusions if not one.of and one.keys <= known]
-    return table._replace(exclusions=tuple(kept))
-
-
 def _words(table: Arguments, row: Argument, key: str, value: str) -> Iterator[str]:
     """The words of a command line that say it."""
     name = next((name for name in row.names if name.startswith("--")), row.names[0])
@@ -170,3 +160,21 @@ def _value(row: Argument, key: str, value: str) -> Any:
         return truth(value) if row.takes in ("flag", "switch") else KINDS[row.kind].read(value)
     except ValueError as error:
         raise SpecError("engine_option", [(key, str(error))]) from None
+
+
+def stop_of_words(table: Arguments, asked: Mapping[str, Any], of: Set[str], version: str | None) -> str:
+    """Why an engine would stop at a question as its command would say it; empty where it goes on, or can not be told so. What a rank or
+    a node of a command would lift is left out: a question has none.
+
+    asked  names of the question that were chosen, engine options as `option:KEY`
+    of     the kind of model (exclusions.py kinds)
+    """
+    elsewhere = {name.lstrip("-").replace("-", "_") for row in table.rows if row.to in ELSEWHERE for name in row.names}
+    table = table._replace(exclusions=tuple(one for one in table.exclusions if not one.lifted_by & elsewhere))
+    try:
+        said = write(table, asked, version, checked=False)
+        answer = read(table, words(*said.words), {name: Word(value) for name, value in said.env.items()}, version)
+    except (SpecError, UnsupportedError):
+        return ""
+    stops = (*(one for one in answer.findings if one.severity == "error"), *(one for kind, one in answer.by_kind if kind in of))
+    return next((one.message.removesuffix(f"; {WOULD_STOP}").removesuffix(f"; {STOPS}") for one in stops), "")

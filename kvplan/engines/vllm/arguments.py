@@ -74,8 +74,8 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     quantised = given.get("@quantization") or loaded_as(given.get("@load"))
     if quantised and quantised.value in ON_LOAD:
         question["weight_dtype"] = moved(quantised, ON_LOAD[quantised.value])
-    if (one := given.get("@quantization")) and str(one.value) != "None":
-        question["engine_option.quantization"] = one
+    elif quantised and quantised.value in ("awq", "gptq"):
+        question["engine_option.quantization"] = quantised
     _runner(given, question)
     for_v0.read(given, question)
     findings += objects.read(given, question)

@@ -84,7 +84,6 @@ def test_one_that_moves_nothing_is_said(engine: str, option: dict[str, Any], not
         ({"gpu_memory_utilization": 0.5}, "is said twice: 0.9 and 0.5"),
         ({"max_num_seqs": "many"}, "'many' is not a whole number"),
         ({"nnodes": 2}, "it is n_devices here"),
-        ({"enable_log_outputs": True}, "--enable-log-outputs requires --enable-log-requests"),
         ({"max_lora_rank": 32}, "it is lora here"),
     ],
 )
