@@ -14,6 +14,7 @@ from kvplan.engines.common import conditions as on
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.stops import Move, Stop, Values
 from kvplan.engines.vllm import conditions as when
+from kvplan.engines.vllm.layers import stages
 from kvplan.engines.vllm.model import encodes, pools
 from kvplan.engines.vllm.settings import VllmSettings, settings_of
 from kvplan.engines.vllm.sparse import BF16_IS_AUTO
@@ -45,6 +46,13 @@ UNLISTED_SINCE, LISTED_SINCE, UNLISTED = "0.11", "0.15", ("bf16", "f16")
 V4, V4_AUTO_SINCE = "DeepseekV4ForCausalLM", "0.30"
 #: From this release on the backends of all layers must agree on a layout, which TurboQuant's and FlashInfer's for Blackwell do not.
 LAYOUTS_SINCE = "0.31"
+
+#: Classes whose images see themselves whole -> the first release that asks backends for it (MM_PREFIX_LM_MODELS), and the one from which on
+#: a server of text alone does not.
+WHOLE_IMAGES = {
+    "Gemma3ForConditionalGeneration": "0.13", "PaliGemmaForConditionalGeneration": "0.14", "Molmo2ForConditionalGeneration": "0.17",
+}  # fmt: skip
+TEXT_SINCE = "0.27"
 
 
 class Taker(NamedTuple):
@@ -138,11 +146,20 @@ def _fits(one: Taker, s: VllmSettings, settled: Settled, kind: str, at: int) -> 
         return False
     if (d.model.architecture or "").startswith(SINKS) and at < one.sinks:
         return False
-    if d.model.bidirectional == "images" and d.multimodal != "off" and at < one.images:
+    if at < one.images and _images_see_whole(s, settled):
         return False
     if not one.windows and windowed(s.served.layers):
         return False
     return one.shared or (d.dcp or 1) == 1 or not s.since(SHARED_SINCE)
+
+
+def _images_see_whole(s: VllmSettings, settled: Settled) -> bool:
+    """Whether the tokens of an image attend to each other, which is asked of every layer's backend (is_mm_prefix_lm)."""
+    d = settled.question
+    named = WHOLE_IMAGES.get(d.model.architecture or "", "")
+    if d.model.bidirectional != "images" and not (named and s.since(named)):
+        return False
+    return d.multimodal != "off" or not s.since(TEXT_SINCE)
 
 
 def no_backend(settled: Settled) -> Values:
@@ -176,6 +193,15 @@ def no_layout(settled: Settled) -> Values:
     if not at or at // 10 != 10 or s.backend or not s.skip_ends or s.platform != "cuda" or not s.since(LAYOUTS_SINCE):
         return None
     return {} if _kind(s) == "plain" and _heads(s) <= set(_INFER) else None
+
+
+def apart_layouts(settled: Settled) -> Values:
+    """Stages of DeepSeek-V4 of which some have no indexer, whose keys lie in two layouts alone (mla/indexer.py DeepseekV4IndexerBackend)."""
+    s = settings_of(settled)
+    if s.pp == 1 or "compressed" not in s.forms:
+        return None
+    names = ({t.name for i in stage for c in settled.model.layers[i].caches for t in c.tensors} for stage in stages(settled.model, s))
+    return {} if len({"index_k" in one for one in names}) > 1 else None
 
 
 def named(settled: Settled) -> Values:
@@ -249,6 +275,15 @@ CHECKS: tuple[Stop, ...] = (
         since=LAYOUTS_SINCE,
         when=no_layout,
         loading=True,
+    ),
+    Stop(
+        "no common layout",
+        "Workers disagree on supported KV cache layouts:",
+        "the layers of one stage have indexers, and those of another none",
+        (Move("pp", "1, with a larger tp"),),
+        "v1/attention/backends/utils.py resolve_kv_cache_layout",
+        since="0.30",
+        when=apart_layouts,
     ),
     Stop(
         "attention backend",
