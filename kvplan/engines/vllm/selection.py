@@ -196,7 +196,7 @@ def no_layout(settled: Settled) -> Values:
 
 
 def apart_layouts(settled: Settled) -> Values:
-    """Stages of DeepSeek-V4 of which some have no indexer, whose keys lie in two layouts alone (mla/indexer.py DeepseekV4IndexerBackend)."""
+    """Stages of DeepSeek-V4 some of which have no indexer, whose keys have two layouts alone (mla/indexer.py DeepseekV4IndexerBackend)."""
     s = settings_of(settled)
     if s.pp == 1 or "compressed" not in s.forms:
         return None

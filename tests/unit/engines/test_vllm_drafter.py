@@ -51,7 +51,9 @@ def test_a_drafter_with_a_cache_in_another_format() -> None:
 
 
 @pytest.mark.parametrize(("method", "says"), [
-    ("awq", "Cannot find the config file for awq"), ("compressed-tensors", "Cannot find the config file for compressed-tensors"), ("fp8", ""),
+    ("awq", "Cannot find the config file for awq"),
+    ("compressed-tensors", "Cannot find the config file for compressed-tensors"),
+    ("fp8", ""),
 ])  # fmt: skip
 def test_a_method_that_packs_and_a_plain_drafter(method: str, says: str) -> None:
     found = plan(SMALL, draft_quantization=method)
