@@ -14,8 +14,9 @@ from kvplan.api.several import several
 from kvplan.deployment import NAMES, Deployment
 from kvplan.engines.common.releases import is_version
 from kvplan.errors import KvplanError, SpecError, UnknownName
-from kvplan.spec import ModelSpec
+from kvplan.spec import ModelSpec, Quantization
 from kvplan.units import MIB, MOST_DEVICES, MOST_TOKENS, parse_bytes, parse_tokens, plain_number, scalar, spelled
+from kvplan.weights import is_quantized
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -58,7 +59,9 @@ def _stored_as(d: Deployment, flag: Given) -> Deployment:
 
     engine, claim, own = str(d.engine or engines.DEFAULT), claims(flag, None, None, flag.place), checkpoint_format(d)
     if claim is None:
-        return replace(d, engine_option=told(engine, d.engine_option, flag))
+        d = replace(d, engine_option=told(engine, d.engine_option, flag))
+        made = engines.arguments(engine).experts_only.get(str(flag.value))
+        return d if made is None or is_quantized(own.split("+")[0]) else _experts_in(d, made)
     format_, why = settled(claim, own, engines.arguments(engine).packed_only)
     if why and "quantization" not in engines.facts(engine).options:
         raise SpecError("engine_option", [("", why)])
@@ -66,6 +69,16 @@ def _stored_as(d: Deployment, flag: Given) -> Deployment:
         return replace(d, weight_dtype=None, engine_option=told(engine, d.engine_option, flag))
     said = d.weight_dtype or format_
     return replace(d, weight_dtype=said, model=d.model.changed(notes=(*d.model.notes, counted_as(claim, said, own, d.model.id))))
+
+
+def _experts_in(d: Deployment, format_: str) -> Deployment:
+    """The question with a plain checkpoint's experts in a format that they are made in as they are loaded."""
+    routed = (
+        [Quantization(format=format_, roles=("experts",))] if any(m.kind == "moe" for b in d.model.blocks.values() for m in b.mlps) else []
+    )
+    note = f"its experts are counted as {format_}, in which they are made as they are loaded"
+    notes = (*d.model.notes, note) if routed else d.model.notes
+    return replace(d, stored=None if routed else d.stored, model=d.model.changed(quantization=tuple(routed), notes=notes))
 
 
 def _in_own_names(values: dict[str, Any]) -> tuple[tuple[str, ...], Given | None]:

@@ -183,7 +183,8 @@ def _weighed(
     said = question.pop("weight_dtype", None) if claim else None
     options, known = dict(question.get("engine_option", {})), weights.is_release(found.model, model)
     named = bool(claim) and options.pop("quantization", None) is not None
-    if known and found.weights and found.engine in engines.ENGINES:
+    experts = bool(found.weights) and str(found.weights.value) in engines.arguments(found.engine).experts_only  # type: ignore[union-attr]
+    if (known or experts) and found.weights and found.engine in engines.ENGINES:
         options = dict(weights.told(found.engine, options.items(), found.weights))
     as_stored = {**question, "engine_option": options}
     plan, findings, unresolved = _ask(ask, model, as_stored, found)

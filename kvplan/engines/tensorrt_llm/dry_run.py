@@ -25,7 +25,7 @@ from kvplan.units import cdiv
 LOGIT, SAMPLED = 2, 4
 #: The most sequences that a graph is captured for by default (llm_args.py CudaGraphConfig.max_batch_size).
 GRAPHS = 128
-#: A prompt of sparse latents at the model's own length, on GPUs before 10.x: DeepSeek-V3.2 on eight H200 ran out of memory in the warm-up of
+#: A prompt of sparse latents at the model's own length, on GPUs before 10.x: DeepSeek-V3.2 on eight H200 ran out of memory at warm-up of
 #: the dry run with some 50 GiB free, and starts with 8,192 and 40,960 tokens (NVIDIA/TensorRT-LLM#17659).
 SPARSE_LENGTH, SPARSE_BEFORE = 65_536, 100
 

@@ -37,7 +37,7 @@ from kvplan.engines.vllm.media import LIMITS, MEDIA_IO, PROCESSOR
 from kvplan.engines.vllm.media_said import media_said
 from kvplan.engines.vllm.option_rows import ROWS
 from kvplan.engines.vllm.option_values import POOLING
-from kvplan.engines.vllm.quantised import NEEDS_SETTINGS, ON_LOAD
+from kvplan.engines.vllm.quantised import EXPERTS_ALONE, MADE, NEEDS_SETTINGS, ON_LOAD
 from kvplan.engines.vllm.together import METHODS, NGRAMS, SUFFIX_DEPTH, asked_of, by_value, few_cpu_loras, together
 from kvplan.engines.vllm.variables import EITHER as EITHER_VARIABLES
 from kvplan.engines.vllm.variables import QUIET, TIMES
@@ -72,8 +72,8 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         if one.value:
             question["ep" if ranks > 1 else "engine_option.expert_parallel"] = moved(one, ranks if ranks > 1 else True)
     quantised = given.get("@quantization") or loaded_as(given.get("@load"))
-    if quantised and quantised.value in ON_LOAD:
-        question["weight_dtype"] = moved(quantised, ON_LOAD[quantised.value])
+    if quantised and quantised.value in MADE:
+        question["weight_dtype"] = moved(quantised, MADE[quantised.value])
     elif quantised and quantised.value in ("awq", "gptq"):
         question["engine_option.quantization"] = quantised
     _runner(given, question)
@@ -245,6 +245,7 @@ ARGUMENTS = Arguments(
     objects=OBJECTS,
     bounds=BOUNDS,
     packed_only=NEEDS_SETTINGS,
+    experts_only=EXPERTS_ALONE,
     own_code=OWN_CODE,
     exclusions=EXCLUSIONS,
     optional=frozenset(

@@ -16,10 +16,12 @@ from kvplan.engines.common.drafters import drafter
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Drafter
 from kvplan.engines.common.settling import format_of, weight_formats
-from kvplan.engines.vllm.quantised import ON_LOAD
+from kvplan.engines.vllm.quantised import MADE
 from kvplan.engines.vllm.rules import VllmRules
 from kvplan.tensors import Cache, CacheFormats, Layer, Lowered, WeightTensor
 
+#: The first release in which EAGLE's heads are; before, their layers are handed no quantisation (models/llama_eagle.py).
+HEADS_SINCE = "0.12"
 #: Key of --speculative-config -> the engine option that says it.
 KEYS = {
     "quantization": "draft_quantization",
@@ -29,11 +31,12 @@ KEYS = {
 
 
 def read_drafter(
-    d: Deployment, model: Lowered, formats: CacheFormats, options: Options, rules: VllmRules, *, most: int | None
+    d: Deployment, model: Lowered, formats: CacheFormats, options: Options, rules: VllmRules, *, heads: bool, most: int | None
 ) -> Drafter | None:
     """What drafts, with its weights in the format that they are made in as they are loaded, and its caches in theirs.
 
     formats  the target's cache formats; most: how many of a model's own modules are loaded
+    heads    whether EAGLE's heads are loaded as they themselves say (`HEADS_SINCE`)
     """
     kept = options.text("draft_kv_cache_dtype")
     if kept:
@@ -44,7 +47,7 @@ def read_drafter(
         return None
     if kept and d.drafter is None:
         found = found._replace(layers=tuple(_kept_in(layer, formats) for layer in found.layers))
-    if format_ := _made(d, options.text("draft_quantization")):
+    if (format_ := _made(d, options.text("draft_quantization"))) and (heads or not str(d.speculative).startswith("eagle")):
         found = found._replace(
             formats=weight_formats(replace(d, model=d.drafter or d.model, drafter=None, weight_dtype=format_, stored=None))
         )
@@ -57,7 +60,7 @@ def read_drafter(
 def _made(d: Deployment, method: str | None) -> str | None:
     """The format that a drafter's plain weights are made in as they are loaded; None where they stay as they are (quantised.py)."""
     plain = d.drafter is not None and weight_scheme(canonical_weight(format_of(d.drafter).split("+")[0])) == "plain"
-    return ON_LOAD.get(method or "") if plain else None
+    return MADE.get(method or "") if plain else None
 
 
 def _kept_in(layer: Layer, formats: CacheFormats) -> Layer:

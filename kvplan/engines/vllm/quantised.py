@@ -17,8 +17,12 @@ from kvplan.engines.common.stops import Values
 from kvplan.engines.common.stored import PACKED_ONLY
 from kvplan.spec import ModelSpec
 
-#: --quantization values that change a checkpoint while it is loaded; all others name what the checkpoint already is.
+#: --quantization values that change a checkpoint while it is loaded, by which a format is said; all others name what the checkpoint is.
 ON_LOAD = {"fp8": "fp8", "bitsandbytes": "nf4", "mxfp8": "mxfp8"}
+#: ... and those that mean one of these, or one that checkpoints have, too (config/quantization.py _ONLINE_SHORTHANDS, 0.20 to 0.33).
+MADE = ON_LOAD | {"fp8_per_tensor": "fp8", "fp8_per_block": "fp8_block128", "fp8_per_channel": "fp8_channel"}
+#: Those that quantise experts alone, and what they make of them (quantization/experts_int8.py to 0.19).
+EXPERTS_ALONE = {"experts_int8": "int8_channel", "int8_per_channel_weight_only": "int8_channel", "nvfp4_per_token": "nvfp4"}
 #: Methods that are read from a checkpoint's own settings alone (model_loader/weight_utils.py get_quant_config).
 NEEDS_SETTINGS = PACKED_ONLY | frozenset({
     "modelopt", "modelopt_fp4", "modelopt_mixed", "modelopt_mxfp8", "auto_awq", "auto_gptq", "compressed-tensors", "fbgemm_fp8", "inc",

@@ -34,7 +34,7 @@ from kvplan.engines.vllm.before_v1 import capped
 from kvplan.engines.vllm.captures import asked
 from kvplan.engines.vllm.connectors import chunks_alone, without_hybrid
 from kvplan.engines.vllm.deepseek_v41 import PACKED_ROWS, SharedRows, index_keys, shared_rows
-from kvplan.engines.vllm.drafter import read_drafter, said_of_drafter
+from kvplan.engines.vllm.drafter import HEADS_SINCE, read_drafter, said_of_drafter
 from kvplan.engines.vllm.drafting import FIRST_ALONE, FROM_0
 from kvplan.engines.vllm.exchange import BUFFER_MIB, CHUNK, HIGH_THROUGHPUT, kernels_of, unsized
 from kvplan.engines.vllm.facts import FACTS
@@ -238,7 +238,9 @@ def _read(
     speculation = read_speculative(d.speculative)
     method = speculation.method if speculation else "off"
     method = "mtp" if runs_own(method) else method
-    found = read_drafter(d, model, formats, options, rules, most=1 if d.model.architecture in FIRST_ALONE else None)
+    found = read_drafter(
+        d, model, formats, options, rules, heads=since(release, HEADS_SINCE), most=1 if d.model.architecture in FIRST_ALONE else None
+    )
     if found:
         found = found._replace(layers=as_target(found.layers, model))
     pp = d.pp or 1

@@ -170,3 +170,24 @@ def test_a_slot_s_own_length_makes_the_pool(tmp_path: Path) -> None:
     (verdict,) = kvplan.check(script, device="h100-80gb", models=[LLAMA])
     assert verdict.plan is not None
     assert verdict.plan.question["max_model_len"][0] == 16384
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "format_", "bytes_"),
+    [
+        (LLAMA, "fp8_per_block", "fp8_block128", 1),
+        (LLAMA, "fp8_per_channel", "fp8_channel", 1),
+        (LLAMA, "int8_per_channel_weight_only", "bf16", 2),  # no experts
+        ("qwen/qwen3-30b-a3b", "int8_per_channel_weight_only", "int8_channel", 2),
+        ("qwen/qwen3-30b-a3b", "nvfp4_per_token", "nvfp4", 2),
+    ],
+)
+def test_weights_that_vllm_makes_as_it_loads_them(model: str, method: str, format_: str, bytes_: int) -> None:
+    """config/quantization.py _ONLINE_SHORTHANDS of 0.33: all matrices, or experts alone, whose attention stays in 16 bits."""
+    found = kvplan.estimate(model, engine="vllm", engine_version="0.33.0", device="b200", engine_option={"quantization": method})
+    plain = kvplan.estimate(model, engine="vllm", engine_version="0.33.0", device="b200")
+    (attention, own) = (
+        next(entry.bytes for entry in each.ledgers[0].entries if entry.name == "weights: attention") for each in (found, plain)
+    )
+    assert found.question["weight_dtype"][0] == format_
+    assert attention == pytest.approx(own * bytes_ / 2, rel=0.01)
