@@ -192,8 +192,9 @@ def settle(d: Deployment) -> tuple[Engine, Settled]:
     if lacks and is_branch(d.engine_version):
         lacks, undecided = "", (*undecided, f"{lacks}; a build of a branch may")
     notes = (*notes, *passing.notes(passed))
-    lacks = lacks or _stopped(d, engine.facts.name)
-    return engine, settled._replace(notes=notes, undecided=undecided, unknown=settled.unknown or old, passed=passed, lacks=lacks)
+    return engine, settled._replace(
+        notes=notes, undecided=undecided, unknown=settled.unknown or old, passed=passed, lacks=lacks, stopped=_stopped(d, facts.name)
+    )
 
 
 def _stopped(d: Deployment, name: str) -> str:

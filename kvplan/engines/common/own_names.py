@@ -6,9 +6,10 @@ import json
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
-from kvplan.engines.common.arguments import Answer, Argument, Arguments, by_variable, dashed, is_flag, lacks
+from kvplan.engines.common.arguments import RELEASE, Answer, Argument, Arguments, by_variable, dashed, is_flag, lacks
 from kvplan.engines.common.arguments import has as has_option
-from kvplan.engines.common.command_line import read, spellings
+from kvplan.engines.common.command_line import answered, parse, read, spellings
+from kvplan.engines.common.exclusions import excluded
 from kvplan.engines.common.kinds import KINDS, truth
 from kvplan.engines.common.passed import ELSEWHERE, by_key, find, named, variable, variables
 from kvplan.engines.common.stored import stored
@@ -163,18 +164,21 @@ def _value(row: Argument, key: str, value: str) -> Any:
 
 
 def stop_of_words(table: Arguments, asked: Mapping[str, Any], of: Set[str], version: str | None) -> str:
-    """Why an engine would stop at a question as its command would say it; empty where it goes on, or can not be told so. What a rank or
-    a node of a command would lift is left out: a question has none.
+    """Why an engine would stop at options of a question together, as its command would say them; empty where it goes on, or can not be
+    told so. Left out is what its parser says of one option alone, which a question has by names of its own, and what a rank or a node of
+    a command would lift: a question has none.
 
     asked  names of the question that were chosen, engine options as `option:KEY`
     of     the kind of model (exclusions.py kinds)
     """
     elsewhere = {name.lstrip("-").replace("-", "_") for row in table.rows if row.to in ELSEWHERE for name in row.names}
-    table = table._replace(exclusions=tuple(one for one in table.exclusions if not one.lifted_by & elsewhere))
+    exclusions = tuple(one for one in table.exclusions if not one.lifted_by & elsewhere)
     try:
-        said = write(table, asked, version, checked=False)
-        answer = read(table, words(*said.words), {name: Word(value) for name, value in said.env.items()}, version)
+        parsed = parse(table, words(*write(table, asked, version, checked=False).words), version)
+        told = {RELEASE: Given(version, version)} if version else {}
+        findings = answered(table, {**parsed.given, **told}).findings
     except (SpecError, UnsupportedError):
         return ""
-    stops = (*(one for one in answer.findings if one.severity == "error"), *(one for kind, one in answer.by_kind if kind in of))
+    apart = excluded(exclusions, parsed.seen, version)
+    stops = (*(one for kind, one in apart if not kind or kind in of), *(one for one in findings if one.severity == "error"))
     return next((one.message.removesuffix(f"; {WOULD_STOP}").removesuffix(f"; {STOPS}") for one in stops), "")
