@@ -28,6 +28,11 @@ class Exclusion(NamedTuple):
     of: str = ""
 
     @property
+    def keys(self) -> frozenset[str]:
+        """The options that it speaks of."""
+        return frozenset(term[1] for one in re.split(r"[&|]", f"{self.asked}&{self.wants}") if (term := _TERM.fullmatch(one)))
+
+    @property
     def lifted_by(self) -> frozenset[str]:
         """The options that it wants, beside those that are asked."""
         asked, wants = ({term[1] for one in re.split(r"[&|]", text) if (term := _TERM.fullmatch(one))} for text in (self.asked, self.wants))
