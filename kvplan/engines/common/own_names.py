@@ -164,15 +164,17 @@ def _value(row: Argument, key: str, value: str) -> Any:
 
 
 def stop_of_words(table: Arguments, asked: Mapping[str, Any], of: Set[str], version: str | None) -> str:
-    """Why an engine would stop at options of a question together, as its command would say them; empty where it goes on, or can not be
-    told so. Left out is what its parser says of one option alone, which a question has by names of its own, and what a rank or a node of
-    a command would lift: a question has none.
+    """Why an engine would stop at engine options of a question beside the rest of it, as its command would say them; empty where it goes on,
+    or can not be told so. Left out is what its parser says of one option alone, which a question has by names of its own, and what a rank
+    or a node of a command would lift: a question has none.
 
     asked  names of the question that were chosen, engine options as `option:KEY`
     of     the kind of model (exclusions.py kinds)
     """
     elsewhere = {name.lstrip("-").replace("-", "_") for row in table.rows if row.to in ELSEWHERE for name in row.names}
-    exclusions = tuple(one for one in table.exclusions if not one.lifted_by & elsewhere)
+    rows = (_row(table, name.removeprefix("option:")) for name in asked if name.startswith("option:"))
+    given = {name.lstrip("-").replace("-", "_") for row in rows if row for name in row.names}
+    exclusions = tuple(one for one in table.exclusions if one.keys & given and not one.lifted_by & elsewhere)
     try:
         parsed = parse(table, words(*write(table, asked, version, checked=False).words), version)
         told = {RELEASE: Given(version, version)} if version else {}
