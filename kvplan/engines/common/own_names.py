@@ -164,23 +164,23 @@ def _value(row: Argument, key: str, value: str) -> Any:
 
 
 def stop_of_words(table: Arguments, asked: Mapping[str, Any], of: Set[str], version: str | None) -> str:
-    """Why an engine would stop at engine options of a question beside the rest of it, as its command would say them; empty where it goes on,
-    or can not be told so. Left out is what its parser says of one option alone, which a question has by names of its own, and what a rank
+    """Why an engine would stop at engine options of a question beside the rest of it, as its command would say them; empty where it goes
+    on, or can not be told so. Left out is what its parser says of one option alone, which a question has by names of its own, and what a rank
     or a node of a command would lift: a question has none.
 
     asked  names of the question that were chosen, engine options as `option:KEY`
     of     the kind of model (exclusions.py kinds)
     """
     elsewhere = {name.lstrip("-").replace("-", "_") for row in table.rows if row.to in ELSEWHERE for name in row.names}
-    rows = (_row(table, name.removeprefix("option:")) for name in asked if name.startswith("option:"))
-    given = {name.lstrip("-").replace("-", "_") for row in rows if row for name in row.names}
-    exclusions = tuple(one for one in table.exclusions if one.keys & given and not one.lifted_by & elsewhere)
+    told = {RELEASE: Given(version, version)} if version else {}
+    names = {name: value for name, value in asked.items() if not name.startswith("option:")}
     try:
-        parsed = parse(table, words(*write(table, asked, version, checked=False).words), version)
-        told = {RELEASE: Given(version, version)} if version else {}
-        findings = answered(table, {**parsed.given, **told}).findings
+        whole, without = (parse(table, words(*write(table, each, version, checked=False).words), version) for each in (asked, names))
+        findings = answered(table, {**whole.given, **told}).findings
     except (SpecError, UnsupportedError):
         return ""
-    apart = excluded(exclusions, parsed.seen, version)
+    given = whole.seen.keys() - without.seen.keys()
+    exclusions = tuple(one for one in table.exclusions if one.keys & given and not one.lifted_by & elsewhere)
+    apart = excluded(exclusions, whole.seen, version)
     stops = (*(one for kind, one in apart if not kind or kind in of), *(one for one in findings if one.severity == "error"))
     return next((one.message.removesuffix(f"; {WOULD_STOP}").removesuffix(f"; {STOPS}") for one in stops), "")
