@@ -12,6 +12,7 @@ from kvplan.engines.common.choices import among
 from kvplan.engines.common.conditions import without_settings
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.releases import in_force
 from kvplan.engines.common.settling import checkpoint_format, format_of
 from kvplan.engines.common.stops import Values
 from kvplan.engines.common.stored import PACKED_ONLY
@@ -64,6 +65,18 @@ def another_method(settled: Settled) -> Values:
     other = d.weight_dtype if d.weight_dtype not in (None, own) else None
     method = own_method(d.model.changed(method=None), other) if other else own_method(d.model, own)
     return _unlike(method, Options(d).text("quantization"), d)
+
+
+#: Methods that releases from 0.14 on are to lose -> the first without this stop (quantization/__init__.py DEPRECATED_QUANTIZATION_METHODS).
+LEAVING = {"fbgemm_fp8": "", "fp_quant": "", "tpu_int8": "0.23", "experts_int8": "0.20", "petit_nvfp4": "0.20", "ptpc_fp8": "0.19.1"}
+
+
+def leaving(settled: Settled) -> Values:
+    """A checkpoint whose own method the release loads no more unless it is told to; one that is asked for is among the exclusions."""
+    d = settled.question
+    own = own_method(d.model, checkpoint_format(d)) if d.weight_dtype in (None, checkpoint_format(d)) else ""
+    told = Options(d).text("quantization") or Options(d).flag("allow_deprecated_quantization")
+    return {"method": own} if own in LEAVING and not told and in_force("", LEAVING[own], d.engine_version) else None
 
 
 def another_draft_method(settled: Settled) -> Values:

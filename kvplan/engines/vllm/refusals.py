@@ -25,7 +25,7 @@ from kvplan.engines.vllm import (
 )
 from kvplan.engines.vllm import conditions as when
 from kvplan.engines.vllm import exchange_conditions as over
-from kvplan.engines.vllm.quantised import NEEDS_SETTINGS, another_draft_method, another_method, unpacked_draft
+from kvplan.engines.vllm.quantised import NEEDS_SETTINGS, another_draft_method, another_method, leaving, unpacked_draft
 
 TP = "a size that divides it"
 FEWER = Move("tp", "a smaller one, or pipeline parallelism (pp) beside it")
@@ -68,6 +68,12 @@ CHECKS: tuple[Stop, ...] = (
         (Move("max_model_len", "at most {most}"), Move("option:allow_long_max_model_len", "true, where the model's RoPE stretches so far")),
         f"{_CONFIG} _get_and_verify_max_len", when=when.longer,
         tail=" or model_max_length=None in model's config.json). To allow overriding this maximum, set VLLM_ALLOW_LONG_MAX_MODEL_LEN=1",
+    ),
+    Stop(
+        "a method that leaves", "The quantization method %s is deprecated and will be removed in future versions of vLLM. To bypass, set",
+        "the release loads {method} no more unless it is told to",
+        (Move("option:allow_deprecated_quantization", "true"), Move("weight_dtype", "another checkpoint")),
+        f"{_CONFIG} _verify_quantization", since="0.14", when=leaving, tail=" `--allow-deprecated-quantization`.", numbers="{method}",
     ),
     _TWO_METHODS, _TWO_METHODS._replace(when=another_draft_method),
     *windows.CHECKS, *overrides.CHECKS, *captures.CHECKS,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
 from kvplan.engines.common import conditions as on
 from kvplan.engines.common.protocol import Settled
@@ -38,8 +39,10 @@ _PER_HEAD, _TURBO = "int8_per_token_head fp8_per_token_head", "turboquant_k8 tur
 GAUDI, GAUDI_SINCE = "fp8_inc", "0.22"
 #: A backend that takes FP8 as `fp8` and `fp8_ds_mla`, and not under its full name (to 0.33), which V3.2's class spelled anew before.
 UNSPELLED, UNSPELLED_SINCE = "FLASHMLA_SPARSE", "0.18"
-#: Backends that run an encoder's layers (supports_attn_type), asked from this release on.
-ENCODERS, ENCODERS_SINCE = frozenset({"FLASH_ATTN", "TRITON_ATTN", "FLEX_ATTENTION"}), "0.12"
+#: Backends that run an encoder's layers (supports_attn_type), from which release on; asked from the last one on.
+ENCODERS, ENCODERS_SINCE = {"FLASH_ATTN": "0.12", "TRITON_ATTN": "0.14", "FLEX_ATTENTION": "0.12"}, "0.12"
+#: From this release on a checkpoint of ModelOpt's says its cache's format by that full name.
+PINNED_SINCE = "0.14"
 #: A cache in 16 bits by its name was in no backend's list (0.11.1 to 0.14), or taken for a quantised one (0.11.0), as for Hopper alone.
 UNLISTED_SINCE, LISTED_SINCE, UNLISTED = "0.11", "0.15", ("bf16", "f16")
 #: DeepSeek-V4, and the first release in which it takes FP8 where none is asked for.
@@ -140,7 +143,7 @@ def _fits(one: Taker, s: VllmSettings, settled: Settled, kind: str, at: int) -> 
         return False
     if d.kv_dtype == GAUDI and (one.name != "FLASH_ATTN" or s.since(GAUDI_SINCE)):
         return False
-    if one.name == UNSPELLED and d.kv_dtype == _E4 and (s.since(UNSPELLED_SINCE) or d.model.architecture != BF16_IS_AUTO):
+    if one.name == UNSPELLED and _spelled(d, s) == _E4 and (s.since(UNSPELLED_SINCE) or d.model.architecture != BF16_IS_AUTO):
         return False
     if kind == "plain" and one.heads and not _heads(s) <= set(one.heads):
         return False
@@ -153,6 +156,13 @@ def _fits(one: Taker, s: VllmSettings, settled: Settled, kind: str, at: int) -> 
     return one.shared or (d.dcp or 1) == 1 or not s.since(SHARED_SINCE)
 
 
+def _spelled(d: Deployment, s: VllmSettings) -> str | None:
+    """The cache's format by the name that layers are handed: as asked, or as ModelOpt's checkpoint has it (torch_utils.py
+    resolve_kv_cache_dtype_string, MODELOPT_TO_VLLM_KV_CACHE_DTYPE_MAP)."""
+    pinned = (d.model.method or "").startswith("modelopt") and s.since(PINNED_SINCE)
+    return d.model.kv_dtype if d.kv_dtype in (None, "auto") and pinned else d.kv_dtype
+
+
 def _images_see_whole(s: VllmSettings, settled: Settled) -> bool:
     """Whether the tokens of an image attend to each other, which is asked of every layer's backend (is_mm_prefix_lm)."""
     d = settled.question
@@ -162,6 +172,11 @@ def _images_see_whole(s: VllmSettings, settled: Settled) -> bool:
     return d.multimodal != "off" or not s.since(TEXT_SINCE)
 
 
+def _encodes(backend: str, s: VllmSettings) -> bool:
+    """Whether a backend runs an encoder's layers."""
+    return backend in ENCODERS and s.since(ENCODERS[backend])
+
+
 def no_backend(settled: Settled) -> Values:
     """Where none is named and none of them takes the cache, on a GPU that is known."""
     s, at, device = settings_of(settled), on.capability(settled.question), settled.question.device
@@ -169,7 +184,7 @@ def no_backend(settled: Settled) -> Values:
     kind = "plain" if encoder and s.since(ENCODERS_SINCE) else _kind(s)
     if not at or s.backend or not kind or s.platform != "cuda" or device is None or device.vendor != "nvidia" or not s.since(FIRST):
         return None
-    if any(_fits(one, s, settled, kind, at) for one in TAKERS if not encoder or one.name in ENCODERS):
+    if any(_fits(one, s, settled, kind, at) for one in TAKERS if not encoder or _encodes(one.name, s)):
         return None
     asked = settled.question.kv_dtype if "kv_dtype" not in settled.chosen_by else "auto"
     return {"cache": asked or "auto", "why": f"{kind} attention with a cache of {s.formats.k} on compute capability {on.version_of(at)}"}
@@ -211,7 +226,7 @@ def named(settled: Settled) -> Values:
         return None
     rows = [one for one in TAKERS if one.name == s.backend]
     encoder = pools(d.model) or encodes(d.model, s.release)
-    if encoder and rows and s.backend not in ENCODERS:
+    if encoder and rows and not _encodes(s.backend, s):
         return {"backend": s.backend, "reason": "attention type ENCODER_ONLY not supported"}
     kind = "plain" if encoder else _kind(s)
     if not rows or not kind or not at or any(_fits(one, s, settled, kind, at) for one in rows):

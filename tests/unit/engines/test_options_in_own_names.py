@@ -191,3 +191,20 @@ def test_weights_that_vllm_makes_as_it_loads_them(model: str, method: str, forma
     )
     assert found.question["weight_dtype"][0] == format_
     assert attention == pytest.approx(own * bytes_ / 2, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("version", "options", "starts"),
+    [
+        ("0.13.0", {}, True),
+        ("0.33.0", {}, False),
+        ("0.33.0", {"allow_deprecated_quantization": True}, True),
+    ],
+)
+def test_a_checkpoint_in_a_method_that_releases_are_to_lose(version: str, options: dict[str, Any], starts: bool) -> None:
+    """vLLM config/model.py _verify_quantization, DEPRECATED_QUANTIZATION_METHODS of 0.14 to 0.33: Meta's own FP8 is FBGEMM's."""
+    found = kvplan.estimate(
+        "meta-llama/Llama-3.1-405B-Instruct-FP8", engine="vllm", engine_version=version, device="b200", tp=8, max_model_len=8192,
+        engine_option=options,
+    )  # fmt: skip
+    assert (found.starts, "is deprecated" in found.verdict) == (starts, not starts)
