@@ -7,6 +7,7 @@ against a config of every kind, in releases of 0.10.2 to 0.33. ModelOpt's take a
 from __future__ import annotations
 
 from kvplan.deployment import Deployment
+from kvplan.dtypes import canonical_weight, weight_scheme
 from kvplan.engines.common.arguments import Times
 from kvplan.engines.common.choices import among
 from kvplan.engines.common.conditions import without_settings
@@ -84,6 +85,14 @@ def another_draft_method(settled: Settled) -> Values:
     d = settled.question
     asked = Options(d).text("draft_quantization")
     return _unlike(own_method(d.drafter, format_of(d.drafter)), asked, d) if d.drafter else None
+
+
+def made_draft(settled: Settled) -> Values:
+    """A drafter of plain weights that is to be quantised as it is loaded, whose config is rewritten by a function."""
+    d = settled.question
+    asked = Options(d).text("draft_quantization")
+    plain = d.drafter is not None and weight_scheme(canonical_weight(format_of(d.drafter).split("+")[0])) == "plain"
+    return {"method": asked} if plain and asked and asked not in MADE.keys() - ON_LOAD.keys() else None
 
 
 def unpacked_draft(settled: Settled) -> Values:

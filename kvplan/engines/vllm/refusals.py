@@ -25,7 +25,7 @@ from kvplan.engines.vllm import (
 )
 from kvplan.engines.vllm import conditions as when
 from kvplan.engines.vllm import exchange_conditions as over
-from kvplan.engines.vllm.quantised import NEEDS_SETTINGS, another_draft_method, another_method, leaving, unpacked_draft
+from kvplan.engines.vllm.quantised import NEEDS_SETTINGS, another_draft_method, another_method, leaving, made_draft, unpacked_draft
 
 TP = "a size that divides it"
 FEWER = Move("tp", "a smaller one, or pipeline parallelism (pp) beside it")
@@ -74,6 +74,11 @@ CHECKS: tuple[Stop, ...] = (
         "the release loads {method} no more unless it is told to",
         (Move("option:allow_deprecated_quantization", "true"), Move("weight_dtype", "another checkpoint")),
         f"{_CONFIG} _verify_quantization", since="0.14", when=leaving, tail=" `--allow-deprecated-quantization`.", numbers="{method}",
+    ),
+    Stop(
+        "quantisation of a drafter", "hf_overrides must be a dict for get_quant_config to get the quantization config from it.",
+        "this release quantises no drafter as it is loaded", (Move("option:draft_quantization", "none"), Move("engine_version", "0.29")),
+        "model_loader/weight_utils.py get_quant_config", since="0.19", before="0.29", when=made_draft, loading=True, numbers="{method}",
     ),
     _TWO_METHODS, _TWO_METHODS._replace(when=another_draft_method),
     *windows.CHECKS, *overrides.CHECKS, *captures.CHECKS,

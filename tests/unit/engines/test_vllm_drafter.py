@@ -65,3 +65,10 @@ def test_ranks_of_a_drafter() -> None:
     assert line(plan(HEAD, tp=2, draft_tensor_parallel_size=1), "weights: drafter mlp") == 3 * 4096 * 14336
     split, whole = (plan(SMALL, "0.6.6", 2, **one) for one in ({}, {"draft_tensor_parallel_size": "1"}))
     assert 2 * line(split, "weights: drafter mlp") == line(whole, "weights: drafter mlp") == 16 * 3 * 2048 * 8192 * 2
+
+
+@pytest.mark.parametrize(("version", "starts"), [("0.18.0", True), ("0.20.0", False), ("0.28.0", False), ("0.29.0", True)])
+def test_releases_that_quantise_no_drafter(version: str, starts: bool) -> None:
+    """model_loader/weight_utils.py get_quant_config of 0.19.1 to 0.28: a drafter's config is rewritten by a function, which is no dict."""
+    found = plan(SMALL, version, draft_quantization="fp8")
+    assert (found.starts, "hf_overrides must be a dict" in found.verdict) == (starts, not starts)
