@@ -177,7 +177,7 @@ def stop_of_words(table: Arguments, asked: Mapping[str, Any], of: Set[str], vers
     try:
         whole, without = (parse(table, words(*write(table, each, version, checked=False).words), version) for each in (asked, names))
         findings = answered(table, {**whole.given, **told}).findings
-    except (SpecError, UnsupportedError):
+    except (SpecError, UnsupportedError, ValueError):  # a value that its own reader refuses
         return ""
     given = whole.seen.keys() - without.seen.keys()
     exclusions = tuple(one for one in table.exclusions if one.keys & given and not one.lifted_by & elsewhere)
