@@ -52,9 +52,12 @@ def with_dry_run(settled: Settled, stages: Sequence[range], found: Budget, devic
     n_tokens = tokens_of(s, max(groups, 1), graphs=not d.enforce_eager)
     cache = min(n_tokens * slope, most)
     rows = s.pools.max_batch * (d.model.vocab_size or 0) // s.layout.attn_tp
+    # A start is not refused by what the dry run's activations are taken for: of what they leave, at most.
+    left = int(device.memory_bytes - (d.reserve or 0) - sum(entry.bytes for entry in found.entries)) - rows * LOGIT
+    point = max(min(cache, left), 0)
     said = f"{n_tokens:,} tokens, for one sequence of {s.pools.max_seq_len:,} and {s.pools.max_batch:,} slots, at most the fraction"
     lines = (
-        modelled("dry run: its own cache", Span(cache, cache // 2, cache), said, "transient"),
+        modelled("dry run: its own cache", Span(point, point // 2, cache), said, "transient"),
         modelled("dry run: logits", Span(rows * LOGIT, 0, rows * (LOGIT + SAMPLED)), "a row of every slot", "transient"),
     )
     return found._replace(outside=(*found.outside, *(line._replace(phases=("profile",)) for line in lines)))
