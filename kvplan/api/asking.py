@@ -14,8 +14,9 @@ from kvplan.api.several import several
 from kvplan.deployment import NAMES, Deployment
 from kvplan.engines.common.releases import is_version
 from kvplan.errors import KvplanError, SpecError, UnknownName
-from kvplan.spec import ModelSpec
+from kvplan.spec import ModelSpec, Quantization
 from kvplan.units import MIB, MOST_DEVICES, MOST_TOKENS, parse_bytes, parse_tokens, plain_number, scalar, spelled
+from kvplan.weights import is_quantized
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -47,30 +48,37 @@ def deployment(model: str | PathLike[str] | ModelSpec, **question: Unpack[Questi
         spec = spec.changed(notes=(*spec.notes, f"drafts with {drafting.id} in {type_}, the file that conversions have beside it"))
     spec = spec.changed(notes=(*spec.notes, *notes)) if notes else spec
     d = calibrated(Deployment(model=spec, stored=stored, drafter=drafting, **values))
-    if flag is None or question.get("weight_dtype") is not None:
-        return d
-    return _stored_as(d, flag, spec.id if isinstance(model, str) and not is_path(model) else None)
+    return d if flag is None or question.get("weight_dtype") is not None else _stored_as(d, flag)
 
 
-def _stored_as(d: Deployment, flag: Given, name: str | None) -> Deployment:
-    """The question with the weights that an engine's option says. Raises SpecError where those of a model that is named are others; of a
-    spec or a file the engine's own check says it."""
+def _stored_as(d: Deployment, flag: Given) -> Deployment:
+    """The question with the weights that an engine's option says; where the model's are others, the engine's own check says it. Raises
+    SpecError where it has none."""
     from kvplan.engines.common.settling import checkpoint_format
-    from kvplan.manifests.weights import claims, counted_as, misnamed, settled
+    from kvplan.manifests.weights import claims, counted_as, settled, told
 
-    claim, own = claims(flag, None, None, flag.place), checkpoint_format(d)
+    engine, claim, own = str(d.engine or engines.DEFAULT), claims(flag, None, None, flag.place), checkpoint_format(d)
     if claim is None:
-        return d
-    stop = misnamed(flag, name, d.model.id, own, engines.arguments(str(d.engine or engines.DEFAULT)), d.engine_version)
-    format_, why = settled(claim, own)
-    if why and name is None:
-        return replace(d, engine_option=(*d.engine_option, ("quantization", str(flag.value))))
-    if stop is not None or why:
-        raise SpecError("engine_option", [("", stop.message if stop else why)])
-    if format_ is None:
-        return replace(d, weight_dtype=None)
+        d = replace(d, engine_option=told(engine, d.engine_option, flag))
+        made = engines.arguments(engine).experts_only.get(str(flag.value))
+        return d if made is None or is_quantized(own.split("+")[0]) else _experts_in(d, made)
+    format_, why = settled(claim, own, engines.arguments(engine).packed_only)
+    if why and "quantization" not in engines.facts(engine).options:
+        raise SpecError("engine_option", [("", why)])
+    if format_ is None or why:
+        return replace(d, weight_dtype=None, engine_option=told(engine, d.engine_option, flag))
     said = d.weight_dtype or format_
     return replace(d, weight_dtype=said, model=d.model.changed(notes=(*d.model.notes, counted_as(claim, said, own, d.model.id))))
+
+
+def _experts_in(d: Deployment, format_: str) -> Deployment:
+    """The question with a plain checkpoint's experts in a format that they are made in as they are loaded."""
+    routed = (
+        [Quantization(format=format_, roles=("experts",))] if any(m.kind == "moe" for b in d.model.blocks.values() for m in b.mlps) else []
+    )
+    note = f"its experts are counted as {format_}, in which they are made as they are loaded"
+    notes = (*d.model.notes, note) if routed else d.model.notes
+    return replace(d, stored=None if routed else d.stored, model=d.model.changed(quantization=tuple(routed), notes=notes))
 
 
 def _in_own_names(values: dict[str, Any]) -> tuple[tuple[str, ...], Given | None]:

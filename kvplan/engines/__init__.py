@@ -8,15 +8,16 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from kvplan.deployment import Deployment
+from kvplan.deployment import NAMES, Deployment
 from kvplan.engines.common import checks
 from kvplan.engines.common import passed as passing
 from kvplan.engines.common.arguments import is_flag
+from kvplan.engines.common.exclusions import kinds
 from kvplan.engines.common.methods import is_branch, lacking, without_adapters
 from kvplan.engines.common.protocol import Engine, Facts, Settled
 from kvplan.errors import UnknownName
@@ -191,7 +192,29 @@ def settle(d: Deployment) -> tuple[Engine, Settled]:
     if lacks and is_branch(d.engine_version):
         lacks, undecided = "", (*undecided, f"{lacks}; a build of a branch may")
     notes = (*notes, *passing.notes(passed))
-    return engine, settled._replace(notes=notes, undecided=undecided, unknown=settled.unknown or old, passed=passed, lacks=lacks)
+    return engine, settled._replace(
+        notes=notes, undecided=undecided, unknown=settled.unknown or old, passed=passed, lacks=lacks, stopped=_stopped(d, facts.name)
+    )
+
+
+def _stopped(d: Deployment, name: str) -> str:
+    """Why the engine would stop at engine options beside what else was chosen, or with this kind of model; empty where it goes on."""
+    if not d.engine_option or name not in served():
+        return ""
+    chosen = {each: value for each in NAMES if each not in _BESIDE and (value := getattr(d, each)) not in (None, "off", ())}
+    options = {f"option:{key}": value for key, value in d.engine_option}
+    return _stopped_at(name, tuple({**chosen, **options}.items()), kinds(d.model), d.engine_version)
+
+
+@lru_cache(maxsize=512)
+def _stopped_at(name: str, asked: tuple[tuple[str, Any], ...], of: frozenset[str], version: str | None) -> str:
+    from kvplan.engines.common.own_names import stop_of_words
+
+    return stop_of_words(arguments(name), dict(asked), of, version)
+
+
+#: Names that no word of a command says, or that are of the options themselves.
+_BESIDE = frozenset({"engine", "engine_version", "engine_option", "device", "n_devices", "context", "batch", "calibration", "reserve"})
 
 
 def _passed(d: Deployment, facts: Facts) -> tuple[passing.Passed, ...]:

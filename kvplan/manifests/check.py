@@ -181,22 +181,24 @@ def _weighed(
     if "weight_dtype" in given:
         return _ask(ask, model, question, found)
     said = question.pop("weight_dtype", None) if claim else None
-    options = dict(question.get("engine_option", {}))
-    told = bool(claim) and options.pop("quantization", None) is not None
-    plan, findings, unresolved = _ask(ask, model, {**question, "engine_option": options} if told else question, found)
-    if plan is None:
+    options, known = dict(question.get("engine_option", {})), weights.is_release(found.model, model)
+    named = bool(claim) and options.pop("quantization", None) is not None
+    experts = bool(found.weights) and str(found.weights.value) in engines.arguments(found.engine).experts_only  # type: ignore[union-attr]
+    if (known or experts) and found.weights and found.engine in engines.ENGINES:
+        options = dict(weights.told(found.engine, options.items(), found.weights))
+    as_stored = {**question, "engine_option": options}
+    plan, findings, unresolved = _ask(ask, model, as_stored, found)
+    if plan is None or claim is None:
         return plan, findings, unresolved
-    own, release = (str(plan.question[name][0]) for name in ("weight_dtype", "engine_version"))
-    if (stop := weights.misnamed(found.weights, found.model, model, own, engines.arguments(found.engine), release)) is not None:
-        return plan, [*findings, stop], unresolved
-    if claim is None:
+    own, packed = str(plan.question["weight_dtype"][0]), engines.arguments(found.engine).packed_only
+    format_, why = weights.settled(claim, own, packed if known else ())
+    if why and known and plan.starts is False:
         return plan, findings, unresolved
-    format_, why = weights.settled(claim, own)
     if why:
         give = f"ask with --weight-dtype {claim.format or 'NAME'}, or --model with the release that is meant"
         return None, findings, [*unresolved, Unresolved("weights", why, give, claim.place)]
     if format_ is None:
-        return _ask(ask, model, question, found) if told else (plan, findings, unresolved)
+        return _ask(ask, model, question, found) if named and not known else (plan, findings, unresolved)
     note = weights.counted_as(claim, said or format_, own, plan.model.id)
     findings = [Finding("weights-as-said", "note", note, claim.place)]
     again, more, unresolved = _ask(ask, model, {**question, "weight_dtype": said or format_}, found)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container, Iterable
 from typing import NamedTuple
 
-from kvplan import catalogue
+from kvplan import catalogue, engines
 from kvplan.dtypes import canonical_weight, weight_scheme
 from kvplan.engines.common.arguments import Arguments
-from kvplan.engines.common.choices import is_there
 from kvplan.engines.common.exclusions import kinds
 from kvplan.engines.common.releases import in_force
 from kvplan.engines.common.stored import stored
@@ -17,7 +17,6 @@ from kvplan.errors import KvplanError
 from kvplan.manifests.values import Found
 from kvplan.names import look_up
 from kvplan.names.releases import TAG, taken_apart
-from kvplan.spec import ModelSpec
 
 _PART = re.compile(r"-\d{5}-of-\d{5}$")
 _FILE = re.compile(rf"(.+?)[-_.](?:gguf[-_.])?({TAG.pattern})", re.IGNORECASE)
@@ -25,12 +24,14 @@ _OLLAMA = re.compile(r"(?:.*-)?(q\d\w*|fp16|bf16|f16)", re.IGNORECASE)
 
 
 class Claim(NamedTuple):
-    """The format; empty: quantised, and nothing says how. schemes: families of checkpoints that it may be; said: the words that say so."""
+    """The format; empty: quantised, and nothing says how. schemes: families of checkpoints that it may be; said: the words that say so;
+    method: the engine's own name of it."""
 
     format: str
     schemes: tuple[str, ...]
     said: str
     place: Place
+    method: str = ""
 
 
 def counted_as(claim: Claim, said: str, own: str, model: str) -> str:
@@ -41,7 +42,7 @@ def counted_as(claim: Claim, said: str, own: str, model: str) -> str:
 def claims(flag: Given | None, name: str | None, asked: str | None, place: Place) -> Claim | None:
     """What the flags say, else what the file's own name of the model says; that of a name says nothing of another quantised one."""
     if flag is not None and (says := stored(flag.value)):
-        return Claim(says.format, says.schemes, f"{flag.spelled} {flag.value}"[:80], flag.place)
+        return Claim(says.format, says.schemes, f"{flag.spelled} {flag.value}"[:80], flag.place, str(flag.value))
     format_ = by_name(name) if name else None
     if format_ is None or name == asked or (asked and by_name(asked)):
         return None
@@ -67,12 +68,20 @@ def by_name(name: str) -> str | None:
     return match[1].lower().replace("fp16", "f16") if match else None
 
 
-def settled(claim: Claim, own: str) -> tuple[str | None, str]:
-    """The format to ask for (None: the model's own is what is claimed), or why it is open."""
+def is_release(found: str | None, asked: str) -> bool:
+    """Whether a file's model is what it is known as: a path, or another model than the file says, may be stored in anything."""
+    return found == asked and asked.count("/") == 1 and asked[0] not in "./~"
+
+
+def settled(claim: Claim, own: str, packed_only: Container[object] = ()) -> tuple[str | None, str]:
+    """The format to ask for (None: the model's own is what is claimed, or what an engine stops at), or why it is open.
+
+    packed_only  methods that the engine loads no plain weights with, where those are what is known of the model (`Arguments.packed_only`)
+    """
     first = canonical_weight(own.split("+")[0])
     scheme = weight_scheme(first)
     is_own = scheme != "plain"
-    if scheme in claim.schemes or ("*" in claim.schemes and is_own):
+    if scheme in claim.schemes or ("*" in claim.schemes and is_own) or (not is_own and claim.method in packed_only):
         return None, ""
     if not claim.format:
         return None, f"{claim.said} says that the checkpoint is quantised, and not how; the model known by that name is stored in {own}"
@@ -81,44 +90,10 @@ def settled(claim: Claim, own: str) -> tuple[str | None, str]:
     return None, f"{claim.said} says {claim.format}, and the model known by that name is stored in {own}"
 
 
-def misnamed(flag: Given | None, name: str | None, asked: str, own: str, engine: Arguments, release: str | None) -> Finding | None:
-    """What stops an engine that is told another way of storing weights than a known release has: packed ones of a plain release, or of its
-    own method another (`own`: the format that it is stored in).
-
-    A path, or another model than the file says (`asked`), is taken for what the flag says.
-    """
-    if flag is None or name != asked or asked.count("/") != 1 or asked[0] in "./~":
-        return None
-    if weight_scheme(canonical_weight(own.split("+")[0])) == "plain":
-        if flag.value not in engine.packed_only:
-            return None
-        stops = f'{engine.name} stops with "Cannot find the config file for {flag.value}" or for want of its settings'
-        message = f"{flag.spelled} {flag.value}: {asked} is stored in {own}, and {stops}; name a release in {flag.value.partition('_')[0]}"
-        return Finding("not-so-packed", "error", message, flag.place)
-    method = _method(catalogue.find_model(asked))
-    taken = engine.methods.get(method)
-    if taken is None or is_there(engine, taken, str(flag.value), release) is not False:
-        return None
-    says = f"Quantization method specified in the model config ({method}) does not match"
-    message = f'{flag.spelled} {flag.value}: {asked} is stored in {method}, and {engine.name} stops with "{says}"'
-    return Finding("another-method", "error", message, flag.place)
-
-
-#: Classes whose configs' methods are read as others by engines: how their names begin -> what is put before the method.
-_OF_THEIR_OWN = {"DeepseekV4": "deepseek_v4 ", "GptOss": "gpt_oss "}
-
-
-def _method(model: ModelSpec) -> str:
-    """The method that the model's config names, as engines spell it; empty where neither the spec nor a format of one method says it."""
-    formats = {part.format for part in model.quantization}
-    by_format = next((method for start, method in _METHODS.items() if any(one.startswith(start) for one in formats)), "")
-    prefix = next((prefix for start, prefix in _OF_THEIR_OWN.items() if (model.architecture or "").startswith(start)), "")
-    named = (model.method or by_format).replace("fbgemm-fp8", "fbgemm_fp8")
-    return f"{prefix}{named}" if named else ""
-
-
-#: Formats that one method alone has.
-_METHODS = {"fp8_block128": "fp8", "awq": "awq", "gptq": "gptq", "mxfp4": "mxfp4"}
+def told(engine: str, options: Iterable[tuple[str, str]], flag: Given) -> tuple[tuple[str, str], ...]:
+    """Engine options with the method that weights are to be loaded with, where the engine's plan checks it."""
+    named = "quantization" in engines.facts(engine).options
+    return tuple({**dict(options), **({"quantization": str(flag.value)} if named else {})}.items())
 
 
 def needs_code(name: str, engine: Arguments, release: str | None) -> str:

@@ -65,6 +65,10 @@ def _answered(d: Deployment, limits: bool, on_device: bool = True) -> tuple[Sett
     released = replace(question, engine_version=d.engine_version or question.engine_version)  # not the nearest that is known
     reason = (settled.lacks or refusal(released, facts)) if settled.misfit is None else None
     outcome = refused(reason) if reason else engine.plan(settled)
+    if outcome.starts is not False and settled.stopped and settled.misfit is None:
+        reason, outcome = settled.stopped, refused(settled.stopped)
+    if reason:  # which hangs on no memory
+        settled = settled._replace(passed=())
     if not outcome.ledgers:
         outcome = outcome._replace(ledgers=_weights_alone(settled))
     outcome = judged(outcome, facts)

@@ -48,7 +48,11 @@ def _beside(settled: Settled, engine: Engine) -> Span:
         return Span(PROCESS_BYTES // 2, 0, PROCESS_BYTES)
     found = Span(PROCESS_BYTES // 2, 0, PROCESS_BYTES)
     for ledger in free.ledgers if free.capacity is not None else ():
-        lines = [one for one in (*ledger.entries, *ledger.outside) if one.kind not in ("weights", "cache", "others")]
+        lines = [
+            one
+            for one in (*ledger.entries, *ledger.outside)
+            if one.kind not in ("weights", "cache", "others") and one.phases != ("profile",)  # gone before the cache is there
+        ]
         for phase in PHASES[:-1]:
             there = [one for one in lines if one.held_in(phase)]
             found = max(found, Span(*(sum(getattr(one, end) for one in there) for end in ("bytes", "low", "high"))))

@@ -43,6 +43,8 @@ def _idle(d: Deployment) -> Iterator[str]:
         if without is not None and _told(answer) == _told(without) and not _default(d, answer, without, name):
             yield f"{name} {getattr(d, name)}"
     for key, value in d.engine_option:
+        if key == "quantization" and (d.model.quantization or d.weight_dtype):  # what it says of the weights is in the model
+            continue
         without = evaluated(replace(d, engine_option=tuple(pair for pair in d.engine_option if pair[0] != key)))
         if without is not None and _told(answer) == _told(without):
             yield f"{key}={value}"

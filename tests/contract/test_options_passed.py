@@ -60,7 +60,10 @@ def test_what_may_turn_an_answer_makes_it_less_sure() -> None:
 def test_hisparse_is_never_sure_to_start() -> None:
     """It keeps rows in host memory, and two public starts ran out of memory with it (tests/threads, dg-glm52)."""
     asked = {"engine": "sglang", "engine_version": "0.5.23", "device": "h200", "tp": 8, "context": 8192}
-    plain, sparse = (planned("zai-org/glm-5.2-fp8", engine_option=options, **asked) for options in ({}, {"enable_hisparse": "true"}))
+    without = {"disable_radix_cache": "true"}  # which it wants beside it (server_args.py)
+    options = (without, {**without, "enable_hisparse": "true"}, {"enable_hisparse": "true"})
+    plain, sparse, alone = (planned("zai-org/glm-5.2-fp8", engine_option=one, **asked) for one in options)
+    assert (alone.starts, "requires --disable-radix-cache" in alone.verdict) == (False, True)
     assert plain.starts
     assert sparse.starts
     assert plain.certainty != sparse.certainty == "too close to call"

@@ -17,7 +17,7 @@ from tests import conftest
 def planned(table: Arguments, option: str, row: dict[str, Any], release: str, kv_memory: int, *, plain: bool) -> Plan | str:
     """The plan of a row's `argv` behind the option that names its model, with so many bytes of cache a rank; else why it does not start.
 
-    plain  the rows' weights are stand-ins, which declare no format of a cache
+    plain  the rows' weights are stand-ins, which declare no format of a cache and no method of quantisation
     """
     answer = read(table, words(option, row["model"], *row["argv"]), {}, release.partition(".post")[0])
     if refused := [one.message for one in answer.findings if one.severity == "error"]:
@@ -28,6 +28,8 @@ def planned(table: Arguments, option: str, row: dict[str, Any], release: str, kv
     asked = {"kv_memory": kv_memory} | {name: one.value for name, one in answer.question.items()}
     options = {name.partition(".")[2]: asked.pop(name) for name in list(asked) if name.startswith("engine_option.")}
     model = find_model(row["model"])
+    if plain:
+        model = model.changed(method=None)
     if asked.get("kv_dtype") in (None, "auto") and model.kv_dtype and plain:
         asked["kv_dtype"] = asked.get("dtype", "bf16")
     written = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()}

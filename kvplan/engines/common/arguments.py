@@ -195,7 +195,7 @@ class Arguments(NamedTuple):
     bounds         least and most of numbers
     exclusions     options that the engine refuses together, or one without another
     packed_only    values of its --quantization that it takes for a checkpoint which holds their settings alone
-    methods        a checkpoint's own method of quantisation -> values of --quantization that go with it (`*`: any); others are not checked
+    experts_only   values of it that quantise a plain checkpoint's experts alone, and the format that they make
     own_code       class -> (first release, first later one that is not so): its repositories' code must run to read their config
     takes_devices  it takes the devices as they are, instead of a number that follows from parallel sizes
     per_slot       max_model_len is one slot's, where a plan says it over all
@@ -240,7 +240,7 @@ class Arguments(NamedTuple):
     bounds: tuple[Bound, ...] = ()
     exclusions: tuple[Exclusion, ...] = ()
     packed_only: frozenset[str] = frozenset()
-    methods: Mapping[str, Times] = {}
+    experts_only: Mapping[str, str] = {}
     own_code: Mapping[str, tuple[str, str]] = {}
     takes_devices: bool = False
     per_slot: bool = False

@@ -61,10 +61,16 @@ def spoken(table: Arguments, row: Argument, version: str | None) -> Argument:
 
 def is_there(table: Arguments, said: Times, word: str, version: str | None) -> bool | None:
     """Whether a word is among those of a release (None: the newest); None where that is not known. A word with * stands for its like."""
-    times = [time for time, words in said.items() if any(fnmatchcase(word, one) for one in words.split())]
     asked = three_parts(version) if version else None
     if asked and not three_parts(table.releases[0]) <= asked <= three_parts(table.releases[-1]):
         return None
+    return among(said, word, version)
+
+
+def among(said: Times, word: str, version: str | None) -> bool:
+    """Whether a word is among those of a release (None: the newest), however old or new that is."""
+    times = [time for time, words in said.items() if any(fnmatchcase(word, one) for one in words.split())]
+    asked = three_parts(version) if version else None
     return any(
         not before if asked is None else not ((after and asked <= three_parts(after)) or (before and asked >= three_parts(before)))
         for after, before in times

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
-from kvplan.dtypes import WEIGHT_FORMATS, canonical, weight_scheme
+from kvplan.dtypes import WEIGHT_FORMATS, canonical, canonical_weight, weight_scheme
 from kvplan.engines.common.lines import query_heads
+from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Settled
-from kvplan.engines.common.settling import weight_formats
+from kvplan.engines.common.settling import format_of, weight_formats
+from kvplan.spec import ModelSpec
 from kvplan.tensors import KEPT_MODELS, Layer, Lowered, Same, WeightTensor, distinct
 
 #: Matrices whose inputs tensor parallelism splits: the others split their outputs.
@@ -141,6 +143,20 @@ def quantised_below(settled: Settled, methods: Mapping[str, tuple[str, int]]) ->
     method, least = methods.get(name) or methods.get(scheme) or ("", 0)
     found = too_old(settled, least)
     return {"method": method, **found} if found else None
+
+
+def without_settings(
+    settled: Settled, needs: Container[str], of: ModelSpec | None = None, option: str = "quantization"
+) -> Mapping[str, object] | None:
+    """A checkpoint of plain weights under a method (`--quantization`) that reads its settings from the checkpoint's own files alone.
+
+    needs  such methods
+    of     a model beside the question's, whose method another option says
+    """
+    d = settled.question
+    own, asked = format_of(of or d.model), Options(d).text(option)
+    plain = weight_scheme(canonical_weight(own.split("+")[0])) == "plain" and (of is not None or d.weight_dtype in (None, own))
+    return {"method": asked, "own": own} if plain and asked in needs else None
 
 
 def split_blocks(settled: Settled, tp: int, *, block: int, format_: str, experts_whole: bool) -> Iterator[tuple[Part, int]]:

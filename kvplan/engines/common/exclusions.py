@@ -30,9 +30,13 @@ class Exclusion(NamedTuple):
     @property
     def keys(self) -> frozenset[str]:
         """The options that it speaks of."""
-        terms = [term for one in re.split(r"[&|]", f"{self.asked}&{self.wants}") if (term := _TERM.fullmatch(one))]
-        others = [term[3] for term in terms if term[2] in ("<=", ">") and term[3].isidentifier()]
-        return frozenset([*(term[1] for term in terms), *others])
+        return frozenset(term[1] for one in re.split(r"[&|]", f"{self.asked}&{self.wants}") if (term := _TERM.fullmatch(one)))
+
+    @property
+    def lifted_by(self) -> frozenset[str]:
+        """The options that it wants, beside those that are asked."""
+        asked, wants = ({term[1] for one in re.split(r"[&|]", text) if (term := _TERM.fullmatch(one))} for text in (self.asked, self.wants))
+        return frozenset(wants - asked)
 
 
 _TERM = re.compile(r"(\w+)(=|<=|>|~)(.*)")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from functools import partial
 from typing import NamedTuple
 
+from kvplan.engines.common.conditions import without_settings
 from kvplan.engines.common.stops import Move, Stop
 
 
@@ -52,14 +54,22 @@ _NCCL = (
 )
 
 
-def of_checkpoints() -> Iterator[Stop]:
-    """For engines that load checkpoints of the Hub: what --quantization and config.json say of them."""
-    yield Stop(
+def unpacked(needs: Container[str], since: str = "") -> Stop:
+    """The stop at a method that reads its settings from a checkpoint's own files, with weights that are plain.
+
+    needs  such methods
+    """
+    return Stop(
         "packed weights", "Cannot find the config file for {method:w}",
         "--quantization {method} reads weights that are packed so already, and this checkpoint's are not",
-        (Move("weight_dtype", "name a release in {method}, or leave --quantization out; fp8 quantises while it loads"),),
-        "model_loader/weight_utils.py get_quant_config",
+        (Move("option:quantization", "none; fp8 quantises while it loads"), Move("weight_dtype", "a release in {method}")),
+        "model_loader/weight_utils.py get_quant_config", since, when=partial(without_settings, needs=needs), loading=True,
+        numbers="the model is stored in {own}; where a method looks for no file, it stops for want of its settings",
     )  # fmt: skip
+
+
+def of_checkpoints() -> Iterator[Stop]:
+    """For engines that load checkpoints of the Hub: what --quantization and config.json say of them."""
     yield Stop(
         "packed weights", "Unknown quantization method: {method:w}. Must be", "this release loads no weights that are packed as {method}",
         (Move("weight_dtype", "a release in a format that it loads"), Move("engine_version", "one that has it")),

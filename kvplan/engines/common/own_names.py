@@ -6,14 +6,16 @@ import json
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
-from kvplan.engines.common.arguments import Answer, Argument, Arguments, by_variable, dashed, is_flag, lacks
+from kvplan.engines.common.arguments import RELEASE, Answer, Argument, Arguments, by_variable, dashed, is_flag, lacks
 from kvplan.engines.common.arguments import has as has_option
-from kvplan.engines.common.command_line import read, spellings
+from kvplan.engines.common.command_line import answered, parse, read, spellings
+from kvplan.engines.common.exclusions import excluded
 from kvplan.engines.common.kinds import KINDS, truth
 from kvplan.engines.common.passed import ELSEWHERE, by_key, find, named, variable, variables
 from kvplan.engines.common.stored import stored
-from kvplan.engines.common.words import Given, Word, words
-from kvplan.errors import SpecError
+from kvplan.engines.common.words import STOPS, WOULD_STOP, Given, Word, words
+from kvplan.engines.common.written import write
+from kvplan.errors import SpecError, UnsupportedError
 from kvplan.units import spelled
 
 Pairs = tuple[tuple[str, str], ...]
@@ -41,7 +43,7 @@ def in_question(table: Arguments, ours: Container[str], version: str | None, opt
     of_weights = [key for key, row in rows.items() if row.to == "@quantization"]
     if all(key in ours for key in rows) and not of_weights:
         return Meant({}, options)
-    table = _unliftable(table, {_long(row) for row in rows.values()})
+    table = table._replace(exclusions=())  # stop_of_words
     said = [(key, value) for key, value in options if key in theirs]
     by_row: dict[tuple[str, str], tuple[str, str]] = {}
     for key, value in said:
@@ -137,17 +139,6 @@ def _inside(table: Arguments, row: Argument, key: str) -> str:
     return f"{dot}{rest}" if table.dotted and any(is_flag(name, head) for name in row.names) else ""
 
 
-def _long(row: Argument) -> str:
-    return (*row.names, row.key)[0].lstrip("-").replace("-", "_")
-
-
-def _unliftable(table: Arguments, given: Set[str]) -> Arguments:
-    """The table with those exclusions alone that no other name of a question can lift."""
-    known = given | {_long(row) for row in table.rows if row.to[:1] in ("", "!") or row.to == f"option:{_long(row)}"}
-    kept = [one for one in table.exclusions if not one.of and one.keys <= known]
-    return table._replace(exclusions=tuple(kept))
-
-
 def _words(table: Arguments, row: Argument, key: str, value: str) -> Iterator[str]:
     """The words of a command line that say it."""
     name = next((name for name in row.names if name.startswith("--")), row.names[0])
@@ -170,3 +161,26 @@ def _value(row: Argument, key: str, value: str) -> Any:
         return truth(value) if row.takes in ("flag", "switch") else KINDS[row.kind].read(value)
     except ValueError as error:
         raise SpecError("engine_option", [(key, str(error))]) from None
+
+
+def stop_of_words(table: Arguments, asked: Mapping[str, Any], of: Set[str], version: str | None) -> str:
+    """Why an engine would stop at engine options of a question beside the rest, as its command would say them; empty where it goes on, or
+    can not be told so. Left out is what its parser says of one option alone, which a question has by names of its own, and what a rank or
+    a node of a command would lift: a question has none.
+
+    asked  names of the question that were chosen, engine options as `option:KEY`
+    of     the kind of model (exclusions.py kinds)
+    """
+    elsewhere = {name.lstrip("-").replace("-", "_") for row in table.rows if row.to in ELSEWHERE for name in row.names}
+    told = {RELEASE: Given(version, version)} if version else {}
+    names = {name: value for name, value in asked.items() if not name.startswith("option:")}
+    try:
+        whole, without = (parse(table, words(*write(table, each, version, checked=False).words), version) for each in (asked, names))
+        findings = answered(table, {**whole.given, **told}).findings
+    except (SpecError, UnsupportedError, ValueError):  # a value that its own reader refuses
+        return ""
+    given = whole.seen.keys() - without.seen.keys()
+    exclusions = tuple(one for one in table.exclusions if one.keys & given and not one.lifted_by & elsewhere)
+    apart = excluded(exclusions, whole.seen, version)
+    stops = (*(one for kind, one in apart if not kind or kind in of), *(one for one in findings if one.severity == "error"))
+    return next((one.message.removesuffix(f"; {WOULD_STOP}").removesuffix(f"; {STOPS}") for one in stops), "")

@@ -61,6 +61,7 @@ class Settled(NamedTuple):
     passed    options that the engine has and no line follows (passed.py)
     runs      how the engine is run, where what it drafts by differs by that (methods.py)
     lacks     why its release does not start, whatever memory there is: it has no such way of drafting, or no adapters; empty: it has
+    stopped   why it stops at engine options beside what else was chosen (own_names.py); empty: it does not
     slots     sequences that its server keeps states of where nobody says how many, which the question did not
     """
 
@@ -80,6 +81,7 @@ class Settled(NamedTuple):
     passed: tuple[Any, ...] = ()
     runs: str = ""
     lacks: str = ""
+    stopped: str = ""
     slots: int = 0
 
     @property

@@ -33,8 +33,10 @@ class Written(NamedTuple):
     aside: Mapping[str, str]
 
 
-def write(table: Arguments, asked: Mapping[str, Any], version: str | None) -> Written:
+def write(table: Arguments, asked: Mapping[str, Any], version: str | None, *, checked: bool = True) -> Written:
     """The question `asked` (engine options as `option:KEY`) for a release.
+
+    checked  whether what the engine would stop at is refused
 
     Raises UnsupportedError for what the engine can not be told or would stop at, SpecError for an option whose value is none of its kind.
     """
@@ -75,7 +77,8 @@ def write(table: Arguments, asked: Mapping[str, Any], version: str | None) -> Wr
         else:
             _put(config, row.key.split("."), _plain(row, value))
     words += more
-    _refuse_what_stops(table, words, version)
+    if checked:
+        _refuse_what_stops(table, words, version)
     return Written(tuple(words), env, config, frozenset(said | set(direct)), aside)
 
 

@@ -7,11 +7,13 @@ srt/models) and asked of the classes of transformers 4.51.1 to 5.19.0, which tho
 
 from __future__ import annotations
 
+from kvplan.engines.common.failures import unpacked
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.releases import in_force, release
 from kvplan.engines.common.settling import checkpoint_format
 from kvplan.engines.common.stops import Move, Stop, Values
+from kvplan.engines.common.stored import PACKED_ONLY
 from kvplan.engines.sglang.config_conditions import OWN_METHOD
 from kvplan.engines.sglang.fraction import on_amd
 from kvplan.engines.sglang.settle import settings_of
@@ -76,6 +78,7 @@ def mxfp4_on_rocm(settled: Settled) -> Values:
 
 #: Evaluated for every plan.
 CLASSES: tuple[Stop, ...] = (
+    unpacked(PACKED_ONLY),
     Stop(
         "a class without code", "{class:w} has no SGlang implementation and the Transformers implementation is not compatible with SGLang.",
         "neither runs it: transformers' own code can not be given another engine's attention",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from kvplan.deployment import Deployment
 from kvplan.dtypes import row_bytes
 from kvplan.engines.common.lines import Refusal
 from kvplan.engines.common.options import read_lora
@@ -16,6 +17,7 @@ from kvplan.engines.tensorrt_llm.answer import figures, pool_lines, rooms
 from kvplan.engines.tensorrt_llm.beside_pools import adapter_pages, drafter_buffers, host_pool, states
 from kvplan.engines.tensorrt_llm.budget import budget, measured
 from kvplan.engines.tensorrt_llm.cells import layer_cache, windows_of
+from kvplan.engines.tensorrt_llm.dry_run import sparse_prompt, with_dry_run
 from kvplan.engines.tensorrt_llm.facts import FACTS
 from kvplan.engines.tensorrt_llm.pools import RESUME, TrtPools, TrtPoolSettings, nothing_kept, v1, v2
 from kvplan.engines.tensorrt_llm.refusals import CHECKS
@@ -95,7 +97,7 @@ def plan(settled: Settled) -> Outcome:
             limited="max_model_len" not in settled.chosen_by,
             source="tensorrt_llm/_torch/pyexecutor/resource_manager.py and kv_cache/kv_cache_manager_v2.py",
             check=partial(check, settled),
-            budget=lambda device, lines: held_back(settled, stages, free(device, lines)),
+            budget=lambda device, lines: held_back(settled, stages, with_dry_run(settled, stages, free(device, lines), device)),
             pools=partial(stage_pools, settled, stages),
             rooms=partial(rooms, k=k),
             lines=partial(pool_lines, k=k),
@@ -130,4 +132,10 @@ def _host(settled: Settled, tiers: Sequence[Tier]) -> tuple[Entry, ...]:
     return tuple(found)
 
 
-ENGINE = Engine(FACTS, settle, plan)
+def settled_with_doubts(d: Deployment) -> Settled:
+    """The settled question, with what the dry run's warm-up leaves undecided."""
+    found = settle(d)
+    return found._replace(undecided=(*found.undecided, *sparse_prompt(found)))
+
+
+ENGINE = Engine(FACTS, settled_with_doubts, plan)

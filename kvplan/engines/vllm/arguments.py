@@ -23,13 +23,13 @@ from kvplan.engines.common.arguments import (
 from kvplan.engines.common.kinds import limits, structure
 from kvplan.engines.common.libraries import LOUD
 from kvplan.engines.common.options import read_lora, read_speculative
-from kvplan.engines.common.stored import PACKED_ONLY
 from kvplan.engines.common.words import Finding, Given, refuse
 from kvplan.engines.vllm import for_v0, objects
 from kvplan.engines.vllm.bounds import BOUNDS
 from kvplan.engines.vllm.choices import CHOICES
 from kvplan.engines.vllm.classes import OWN_CODE
 from kvplan.engines.vllm.connectors import hybrid_off
+from kvplan.engines.vllm.drafter import KEYS as DRAFTER
 from kvplan.engines.vllm.exclusions import EXCLUSIONS
 from kvplan.engines.vllm.images import NGC, RUNPOD
 from kvplan.engines.vllm.keys import OBJECTS
@@ -37,7 +37,7 @@ from kvplan.engines.vllm.media import LIMITS, MEDIA_IO, PROCESSOR
 from kvplan.engines.vllm.media_said import media_said
 from kvplan.engines.vllm.option_rows import ROWS
 from kvplan.engines.vllm.option_values import POOLING
-from kvplan.engines.vllm.quantised import NEEDS_SETTINGS, TAKES
+from kvplan.engines.vllm.quantised import EXPERTS_ALONE, MADE, NEEDS_SETTINGS, ON_LOAD
 from kvplan.engines.vllm.together import METHODS, NGRAMS, SUFFIX_DEPTH, asked_of, by_value, few_cpu_loras, together
 from kvplan.engines.vllm.variables import EITHER as EITHER_VARIABLES
 from kvplan.engines.vllm.variables import QUIET, TIMES
@@ -55,8 +55,6 @@ POOLED = frozenset({"pooling", "embed", "embedding", "classify", "score", "rewar
 
 #: From which release on requests are no longer than a draft model's, by the V2 runner (config/vllm.py _limit_max_model_len_to_draft).
 CUT_TO_DRAFT = (0, 33)
-#: --quantization values that change a checkpoint while it is loaded; all others name what the checkpoint already is.
-ON_LOAD = {"fp8": "fp8", "bitsandbytes": "nf4", "mxfp8": "mxfp8"}
 LONGER = "option:allow_long_max_model_len"
 
 
@@ -74,8 +72,8 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         if one.value:
             question["ep" if ranks > 1 else "engine_option.expert_parallel"] = moved(one, ranks if ranks > 1 else True)
     quantised = given.get("@quantization") or loaded_as(given.get("@load"))
-    if quantised and quantised.value in ON_LOAD:
-        question["weight_dtype"] = moved(quantised, ON_LOAD[quantised.value])
+    if quantised and quantised.value in MADE:
+        question["weight_dtype"] = moved(quantised, MADE[quantised.value])
     elif quantised and quantised.value in ("awq", "gptq"):
         question["engine_option.quantization"] = quantised
     _runner(given, question)
@@ -153,6 +151,7 @@ def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list
     if not isinstance(tokens, int) or tokens < 1:
         return [refuse(f"{one.spelled}: num_speculative_tokens is not given", one.place)]
     question["speculative"] = moved(one, f"{method}:{tokens}" + (f":{model}" if model and method != "ngram" else ""))
+    question |= {f"engine_option.{option}": moved(one, said) for key, option in DRAFTER.items() if (said := config.get(key)) is not None}
     if method == "draft_model" and (most := config.get("max_model_len")) and asked_of(given) >= CUT_TO_DRAFT:
         length, v2 = question.get("max_model_len"), given.get("option:v2_model_runner")
         if isinstance(most, int) and (length is None or length.value > most) and (v2 is None or v2.value):
@@ -174,13 +173,16 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
     said |= {"option:expert_parallel"} & asked.keys()
     if quantization := {ours: theirs for theirs, ours in ON_LOAD.items()}.get(asked.get("weight_dtype", "")):
         says["@quantization"] = quantization
-        said |= {"weight_dtype", "option:quantize_on_load"}
+        said |= {"weight_dtype", "option:quantize_on_load", "option:quantization"}
     elif own := asked.get("option:quantization"):
         says["@quantization"] = own
         said.add("option:quantization")
     if draft := read_speculative(asked.get("speculative")):
         config = {"method": draft.method, "num_speculative_tokens": draft.tokens}
-        says["@speculative"] = config | ({"model": draft.model} if draft.model else {})
+        own = {key: value for key, option in DRAFTER.items() if (value := asked.get(f"option:{option}")) is not None}
+        ranks = {key: int(own[key]) for key in ("draft_tensor_parallel_size",) if key in own}
+        says["@speculative"] = config | ({"model": draft.model} if draft.model else {}) | own | ranks
+        said |= {f"option:{option}" for option in DRAFTER.values()} & asked.keys()
     if lora := read_lora(asked.get("lora")):
         says |= {"@lora": True, "@lora_rank": lora.rank, "@loras": lora.adapters}
     for name, option in WORDS.items():
@@ -242,8 +244,8 @@ ARGUMENTS = Arguments(
     choices=CHOICES,
     objects=OBJECTS,
     bounds=BOUNDS,
-    packed_only=PACKED_ONLY | NEEDS_SETTINGS,
-    methods=TAKES,
+    packed_only=NEEDS_SETTINGS,
+    experts_only=EXPERTS_ALONE,
     own_code=OWN_CODE,
     exclusions=EXCLUSIONS,
     optional=frozenset(

@@ -30,6 +30,7 @@ from kvplan.engines.vllm.loaded import drafted, loaded_weights, repacked_bytes, 
 from kvplan.engines.vllm.media import decoded_bytes
 from kvplan.engines.vllm.outside import CONTEXT_BYTES, CONTEXT_HIGH, CONTEXT_LOW, context, counts_context, graphs, linked, outside, reduces
 from kvplan.engines.vllm.profile import VALUE_BYTES, Profile, profile
+from kvplan.engines.vllm.replicas import of_all_replicas
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.runners import UNSORTED_BYTES
 from kvplan.engines.vllm.settings import VllmSettings
@@ -187,6 +188,9 @@ def _modelled(d: Deployment, sizes: Profile, s: VllmSettings, constants: Constan
 
     sampler, copies = at("sampler_bytes"), at("hidden_copies")
     unsorted = s.rules.may_not_sort and Options(d).flag("use_flashinfer_sampler", True)
+    every, gathered = sizes, sizes.gathered
+    if gathered:
+        sizes = sizes._replace(width_bytes=gathered.width_bytes, reserved_bytes=gathered.reserved_bytes)
     held = (sampler.value, min(sampler.low, UNSORTED_BYTES) if unsorted else sampler.low, sampler.high)
     point, low, high = (peak(sizes, *pair) for pair in zip(held, copies.ends, strict=True))
     low = peak(sizes._replace(compiled_bytes=0), held[1], copies.ends[1]) - (sizes.product_bytes[0] - sizes.product_bytes[1])
@@ -206,6 +210,10 @@ def _modelled(d: Deployment, sizes: Profile, s: VllmSettings, constants: Constan
             _sources(sizes, sampler, copies),
         ),
     ]
+    if gathered:
+        apart = sizes._replace(width_bytes=gathered.width_bytes + gathered.apart_bytes)
+        more = [peak(one, sampler.value, copies.value) - point for one in (every, apart)]
+        lines.append(of_all_replicas(gathered, *more))
     if s.rules.counted != "torch":
         lines += [_libraries(d, s, constants), *timed_kernels(d, s)]
     if counts_context(s):

@@ -85,6 +85,10 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "data_parallel_external_lb=True", "data_parallel_size>1",
         "data_parallel_external_lb can only be set when data_parallel_size > 1", "0.10",
     ),
+    Exclusion(
+        "data_parallel_multi_port_external_lb=True", "data_parallel_size_local>1",
+        "--data-parallel-multi-port-external-lb requires --data-parallel-size-local >= 2", "0.22.1",
+    ),
     *(
         Exclusion(
             f"enable_dbo=True&{tokens}=*", f"{tokens}>1",

@@ -13,7 +13,12 @@ OPTIONS: dict[str, str] = {
     "use_v1": "VLLM_USE_V1: which of the two engines of 0.7 to 0.10",
     "v2_model_runner": "VLLM_USE_V2_MODEL_RUNNER: one batch more in flight under pipeline parallelism",
     "allocator": "PYTORCH_CUDA_ALLOC_CONF: how torch reserves memory",
-    "quantization": "awq or gptq: --quantization, up to 0.23 the method's own kernels, which unpack a matrix, where Marlin's could run",
+    "quantization": "the method that weights are loaded with, which the checkpoint's own must be; awq or gptq, up to 0.23, by kernels that "
+    "unpack a matrix, where Marlin's could run",
+    "allow_deprecated_quantization": "a checkpoint in a method that the release is to lose is loaded all the same",
+    "draft_quantization": "quantization of --speculative-config: how a drafter's weights are made as they are loaded, or what they are",
+    "draft_kv_cache_dtype": "kv_cache_dtype of --speculative-config: the format of the drafter's cache, the model's where it is not given",
+    "draft_tensor_parallel_size": "of --speculative-config: ranks of the drafter; V1 builds it over all ranks of its target",
     "quantize_on_load": "--quantization fp8 of a 16-bit checkpoint: what the load holds before it is quantised",
     "usage": "server or offline: whose batch defaults apply",
     "hf_overrides": 'keys of the model\'s config that are replaced, as JSON, such as {"max_position_embeddings": 65536}',

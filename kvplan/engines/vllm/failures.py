@@ -134,13 +134,6 @@ KNOWN: tuple[Stop, ...] = (
         (FEWER, Move("device", "a newer GPU")), "model_executor/kernels/linear choose_mp_linear_kernel", since="0.6.6",
     ),
     Stop(
-        "two quantisations",
-        "Quantization method specified in the model config ({own:w}) does not match the quantization method specified in the "
-        "`quantization` argument ({asked:w})",
-        "the checkpoint is {own} and {asked} was asked for", (Move("weight_dtype", "what the checkpoint is"),),
-        "config/model.py _verify_quantization",
-    ),
-    Stop(
         "LoRA rank", "LoRA rank {rank} is greater than max_lora_rank {most}", "an adapter is wider than the slots",
         (Move("lora", "slots of rank {rank}"),), "lora/peft_helper.py",
     ),

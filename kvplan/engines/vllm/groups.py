@@ -168,6 +168,8 @@ def _grown(spec: Spec, page: int, rules: VllmRules) -> Spec:
         if rules.pad_states:
             return spec._replace(padded=page)
         raise Refused(f"a state page of {spec.page} bytes can not grow to the attention page of {page} bytes")
+    if spec.kind == "sliding_window" and spec.padded and rules.window_block == "smallest" and page % spec.page == 0:
+        raise Refused("AssertionError: a window's page is padded, and does not grow with its block")  # unify_kv_cache_spec_page_size
     if rules.unify != "none" and page % spec.page == 0:
         return spec._replace(block=spec.block * (page // spec.page))
     if rules.unify == "pad" and spec.kind not in LATENT:

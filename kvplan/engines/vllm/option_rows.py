@@ -35,6 +35,7 @@ ROWS = (
     row("--kv-cache-dtype", "kv_dtype", "format", says=KV_FORMATS),
     row("--kv-cache-dtype-skip-layers", "@skipped", takes="many", since="0.19.0"),
     row("--quantization -q", "@quantization"),
+    row("--allow-deprecated-quantization", "option:allow_deprecated_quantization", takes="switch", since="0.14.0"),
     row("--load-format", "@load"),
     row("--enforce-eager", "enforce_eager", takes="switch"),
     row("--compilation-config -cc", "@compilation", "json"),

@@ -19,6 +19,7 @@ from kvplan.engines.vllm.encoders import encoded
 from kvplan.engines.vllm.exchange import LOW_LATENCY
 from kvplan.engines.vllm.media import text_alone
 from kvplan.engines.vllm.modular import kept_values, shares_workspace
+from kvplan.engines.vllm.replicas import Gathered, apart_values
 from kvplan.engines.vllm.runners import profiled_logit, unsorted_logit
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.sparse import prefill_logits_bytes, reserved_bytes
@@ -51,6 +52,7 @@ class Profile(NamedTuple):
     compiled_bytes  what compiling holds on a first start: the table of embeddings once more
     reserved_bytes  the workspace that experts (modular.py) and sparse attention (sparse.py) share and that stays
     index_bytes     an indexer's logits, which pass
+    gathered        what is of all replicas' tokens in these; None: experts see the rank's own alone (replicas.py)
     reduced_bytes   a second copy of the hidden state that summing over ranks makes beside the widest sublayer (eager V0 alone)
     """
 
@@ -69,6 +71,7 @@ class Profile(NamedTuple):
     compiled_bytes: int = 0
     reserved_bytes: int = 0
     index_bytes: int = 0
+    gathered: Gathered | None = None
 
 
 def profile(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> Profile:
@@ -85,16 +88,27 @@ def profile(d: Deployment, model: Lowered, stage: range, s: VllmSettings, format
     at_once = next((most for first, most in reversed(MOE_TOKENS) if s.since(first)), tokens)
     gathered = max(1, min(s.dp, at_once / tokens)) if s.rules.v1 and s.exchange != LOW_LATENCY else 1
     ep, width, kept = d.ep or 1, 0.0, 0
+    own, all_apart = 0.0, 0.0
     for layer in _distinct(model, stage):
         apart = shares_workspace(d, s, layer, formats)
         width = max(width, layer_width(layer, hidden, s.tp, ep, formats, gathered, experts_apart=apart))
+        own = max(own, layer_width(layer, hidden, s.tp, ep, formats, experts_apart=apart))
         kept = max(kept, kept_values(layer, hidden, s.tp, ep) if apart else 0)
+        all_apart = max(all_apart, apart_values(layer, hidden, s.tp, ep, formats) if gathered > 1 else 0.0)
+    shared = reserved_bytes(d, model.layers[stage.start : stage.stop], s)
+    latent = _latent_context(model, stage, s) * value_bytes
+    gathers = Gathered(
+        tokens=int(tokens * gathered),
+        width_bytes=max(int(tokens * own * value_bytes), latent),
+        reserved_bytes=max(kept * min(tokens, at_once) * value_bytes, shared),
+        apart_bytes=int(tokens * gathered * all_apart * value_bytes),
+    )
     kept = int(kept * min(tokens * gathered, at_once)) * value_bytes
     return Profile(
         tokens=tokens,
         value_bytes=value_bytes,
         hidden_bytes=tokens * hidden * value_bytes * _streams(model, stage, hidden),
-        width_bytes=max(int(tokens * width * value_bytes), _latent_context(model, stage, s) * value_bytes),
+        width_bytes=max(int(tokens * width * value_bytes), latent),
         logits=rows * (d.model.vocab_size or 0) if samples else 0,
         rows_bytes=rows * hidden * value_bytes if samples else 0,
         handed_bytes=2 * tokens * hidden * value_bytes if s.pp > 1 else 0,
@@ -104,8 +118,9 @@ def profile(d: Deployment, model: Lowered, stage: range, s: VllmSettings, format
         product_bytes=_products(d, model, stage, s, formats),
         sampled_bytes=_sampled(d, s),
         compiled_bytes=_compiled(d, model, stage, s, formats),
-        reserved_bytes=max(kept, reserved_bytes(d, model.layers[stage.start : stage.stop], s)),
+        reserved_bytes=max(kept, shared),
         index_bytes=prefill_logits_bytes(d, model.layers[stage.start : stage.stop], s),
+        gathered=gathers if all_apart else None,
     )
 
 

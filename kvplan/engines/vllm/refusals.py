@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from kvplan.engines.common.failures import unpacked
 from kvplan.engines.common.stops import Move, Stop
 from kvplan.engines.vllm import (
     block_sizes,
@@ -24,6 +25,7 @@ from kvplan.engines.vllm import (
 )
 from kvplan.engines.vllm import conditions as when
 from kvplan.engines.vllm import exchange_conditions as over
+from kvplan.engines.vllm.quantised import NEEDS_SETTINGS, another_draft_method, another_method, leaving, made_draft, unpacked_draft
 
 TP = "a size that divides it"
 FEWER = Move("tp", "a smaller one, or pipeline parallelism (pp) beside it")
@@ -46,6 +48,15 @@ _EVEN = Move("option:num_redundant_experts", "such that experts and copies are a
 _FUSED = "model_executor/layers/fused_moe/layer.py"
 _EP = Move("ep", "expert parallelism, which keeps experts whole")
 
+_TWO_METHODS = Stop(
+    "two quantisations",
+    "Quantization method specified in the model config ({own:w}) does not match the quantization method specified in the "
+    "`quantization` argument ({asked:w})",
+    "the checkpoint is {own} and {asked} was asked for",
+    (Move("option:quantization", "none: the checkpoint says its own"), Move("weight_dtype", "what the checkpoint is")),
+    f"{_CONFIG} _verify_quantization", when=another_method,
+)  # fmt: skip
+
 #: Evaluated for every plan, in the order in which the engine comes to them.
 CHECKS: tuple[Stop, ...] = (
     *no_v1.CHECKS,
@@ -58,6 +69,18 @@ CHECKS: tuple[Stop, ...] = (
         f"{_CONFIG} _get_and_verify_max_len", when=when.longer,
         tail=" or model_max_length=None in model's config.json). To allow overriding this maximum, set VLLM_ALLOW_LONG_MAX_MODEL_LEN=1",
     ),
+    Stop(
+        "a method that leaves", "The quantization method %s is deprecated and will be removed in future versions of vLLM. To bypass, set",
+        "the release loads {method} no more unless it is told to",
+        (Move("option:allow_deprecated_quantization", "true"), Move("weight_dtype", "another checkpoint")),
+        f"{_CONFIG} _verify_quantization", since="0.14", when=leaving, tail=" `--allow-deprecated-quantization`.", numbers="{method}",
+    ),
+    Stop(
+        "quantisation of a drafter", "hf_overrides must be a dict for get_quant_config to get the quantization config from it.",
+        "this release quantises no drafter as it is loaded", (Move("option:draft_quantization", "none"), Move("engine_version", "0.29")),
+        "model_loader/weight_utils.py get_quant_config", since="0.19", before="0.29", when=made_draft, loading=True, numbers="{method}",
+    ),
+    _TWO_METHODS, _TWO_METHODS._replace(when=another_draft_method),
     *windows.CHECKS, *overrides.CHECKS, *captures.CHECKS,
     *layer_conditions.CHECKS,
     *registered.CHECKS,
@@ -233,6 +256,7 @@ CHECKS: tuple[Stop, ...] = (
         (Move("option:allocator", "none"), Move("option:enable_sleep_mode", "false")),
         "device_allocator/cumem.py CuMemAllocator.__init__", since="0.8", before="0.21", when=when.sleeping, loading=True,
     ),
+    unpacked(NEEDS_SETTINGS), unpacked(NEEDS_SETTINGS)._replace(when=unpacked_draft),
     Stop(
         "quantisation and GPU",
         "The quantization method {method:w} is not supported for the current GPU. Minimum capability: {least}. Current capability: {has}.",

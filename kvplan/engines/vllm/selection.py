@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
 from kvplan.engines.common import conditions as on
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.stops import Move, Stop, Values
 from kvplan.engines.vllm import conditions as when
+from kvplan.engines.vllm.layers import stages
 from kvplan.engines.vllm.model import encodes, pools
 from kvplan.engines.vllm.settings import VllmSettings, settings_of
 from kvplan.engines.vllm.sparse import BF16_IS_AUTO
@@ -37,14 +39,23 @@ _PER_HEAD, _TURBO = "int8_per_token_head fp8_per_token_head", "turboquant_k8 tur
 GAUDI, GAUDI_SINCE = "fp8_inc", "0.22"
 #: A backend that takes FP8 as `fp8` and `fp8_ds_mla`, and not under its full name (to 0.33), which V3.2's class spelled anew before.
 UNSPELLED, UNSPELLED_SINCE = "FLASHMLA_SPARSE", "0.18"
-#: Backends that run an encoder's layers (supports_attn_type), asked from this release on.
-ENCODERS, ENCODERS_SINCE = frozenset({"FLASH_ATTN", "TRITON_ATTN", "FLEX_ATTENTION"}), "0.12"
+#: Backends that run an encoder's layers (supports_attn_type), from which release on; asked from the last one on.
+ENCODERS, ENCODERS_SINCE = {"FLASH_ATTN": "0.12", "TRITON_ATTN": "0.14", "FLEX_ATTENTION": "0.12"}, "0.12"
+#: From this release on a checkpoint of ModelOpt's says its cache's format by that full name.
+PINNED_SINCE = "0.14"
 #: A cache in 16 bits by its name was in no backend's list (0.11.1 to 0.14), or taken for a quantised one (0.11.0), as for Hopper alone.
 UNLISTED_SINCE, LISTED_SINCE, UNLISTED = "0.11", "0.15", ("bf16", "f16")
 #: DeepSeek-V4, and the first release in which it takes FP8 where none is asked for.
 V4, V4_AUTO_SINCE = "DeepseekV4ForCausalLM", "0.30"
 #: From this release on the backends of all layers must agree on a layout, which TurboQuant's and FlashInfer's for Blackwell do not.
 LAYOUTS_SINCE = "0.31"
+
+#: Classes whose images see themselves whole -> the first release that asks backends for it (MM_PREFIX_LM_MODELS), and the one from which on
+#: a server of text alone does not.
+WHOLE_IMAGES = {
+    "Gemma3ForConditionalGeneration": "0.13", "PaliGemmaForConditionalGeneration": "0.14", "Molmo2ForConditionalGeneration": "0.17",
+}  # fmt: skip
+TEXT_SINCE = "0.27"
 
 
 class Taker(NamedTuple):
@@ -132,17 +143,38 @@ def _fits(one: Taker, s: VllmSettings, settled: Settled, kind: str, at: int) -> 
         return False
     if d.kv_dtype == GAUDI and (one.name != "FLASH_ATTN" or s.since(GAUDI_SINCE)):
         return False
-    if one.name == UNSPELLED and d.kv_dtype == _E4 and (s.since(UNSPELLED_SINCE) or d.model.architecture != BF16_IS_AUTO):
+    if one.name == UNSPELLED and _spelled(d, s) == _E4 and (s.since(UNSPELLED_SINCE) or d.model.architecture != BF16_IS_AUTO):
         return False
     if kind == "plain" and one.heads and not _heads(s) <= set(one.heads):
         return False
     if (d.model.architecture or "").startswith(SINKS) and at < one.sinks:
         return False
-    if d.model.bidirectional == "images" and d.multimodal != "off" and at < one.images:
+    if at < one.images and _images_see_whole(s, settled):
         return False
     if not one.windows and windowed(s.served.layers):
         return False
     return one.shared or (d.dcp or 1) == 1 or not s.since(SHARED_SINCE)
+
+
+def _spelled(d: Deployment, s: VllmSettings) -> str | None:
+    """The cache's format by the name that layers are handed: as asked, or as ModelOpt's checkpoint has it (torch_utils.py
+    resolve_kv_cache_dtype_string, MODELOPT_TO_VLLM_KV_CACHE_DTYPE_MAP)."""
+    pinned = (d.model.method or "").startswith("modelopt") and s.since(PINNED_SINCE)
+    return d.model.kv_dtype if d.kv_dtype in (None, "auto") and pinned else d.kv_dtype
+
+
+def _images_see_whole(s: VllmSettings, settled: Settled) -> bool:
+    """Whether the tokens of an image attend to each other, which is asked of every layer's backend (is_mm_prefix_lm)."""
+    d = settled.question
+    named = WHOLE_IMAGES.get(d.model.architecture or "", "")
+    if d.model.bidirectional != "images" and not (named and s.since(named)):
+        return False
+    return d.multimodal != "off" or not s.since(TEXT_SINCE)
+
+
+def _encodes(backend: str, s: VllmSettings) -> bool:
+    """Whether a backend runs an encoder's layers."""
+    return backend in ENCODERS and s.since(ENCODERS[backend])
 
 
 def no_backend(settled: Settled) -> Values:
@@ -152,7 +184,7 @@ def no_backend(settled: Settled) -> Values:
     kind = "plain" if encoder and s.since(ENCODERS_SINCE) else _kind(s)
     if not at or s.backend or not kind or s.platform != "cuda" or device is None or device.vendor != "nvidia" or not s.since(FIRST):
         return None
-    if any(_fits(one, s, settled, kind, at) for one in TAKERS if not encoder or one.name in ENCODERS):
+    if any(_fits(one, s, settled, kind, at) for one in TAKERS if not encoder or _encodes(one.name, s)):
         return None
     asked = settled.question.kv_dtype if "kv_dtype" not in settled.chosen_by else "auto"
     return {"cache": asked or "auto", "why": f"{kind} attention with a cache of {s.formats.k} on compute capability {on.version_of(at)}"}
@@ -178,6 +210,15 @@ def no_layout(settled: Settled) -> Values:
     return {} if _kind(s) == "plain" and _heads(s) <= set(_INFER) else None
 
 
+def apart_layouts(settled: Settled) -> Values:
+    """Stages of DeepSeek-V4 some of which have no indexer, whose keys have two layouts alone (mla/indexer.py DeepseekV4IndexerBackend)."""
+    s = settings_of(settled)
+    if s.pp == 1 or "compressed" not in s.forms:
+        return None
+    names = ({t.name for i in stage for c in settled.model.layers[i].caches for t in c.tensors} for stage in stages(settled.model, s))
+    return {} if len({"index_k" in one for one in names}) > 1 else None
+
+
 def named(settled: Settled) -> Values:
     """A backend that was named and does not take the cache, or an encoder's layers."""
     d, s, at = settled.question, settings_of(settled), on.capability(settled.question)
@@ -185,7 +226,7 @@ def named(settled: Settled) -> Values:
         return None
     rows = [one for one in TAKERS if one.name == s.backend]
     encoder = pools(d.model) or encodes(d.model, s.release)
-    if encoder and rows and s.backend not in ENCODERS:
+    if encoder and rows and not _encodes(s.backend, s):
         return {"backend": s.backend, "reason": "attention type ENCODER_ONLY not supported"}
     kind = "plain" if encoder else _kind(s)
     if not rows or not kind or not at or any(_fits(one, s, settled, kind, at) for one in rows):
@@ -249,6 +290,15 @@ CHECKS: tuple[Stop, ...] = (
         since=LAYOUTS_SINCE,
         when=no_layout,
         loading=True,
+    ),
+    Stop(
+        "no common layout",
+        "Workers disagree on supported KV cache layouts:",
+        "the layers of one stage have indexers, and those of another none",
+        (Move("pp", "1, with a larger tp"),),
+        "v1/attention/backends/utils.py resolve_kv_cache_layout",
+        since="0.30",
+        when=apart_layouts,
     ),
     Stop(
         "attention backend",

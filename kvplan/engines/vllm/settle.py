@@ -11,7 +11,7 @@ from kvplan.dtypes import canonical, weight_scheme
 from kvplan.engines.common import lora, releases
 from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.copies import drafter_with_copies, with_copies
-from kvplan.engines.common.drafters import drafter, runs_own, unknown
+from kvplan.engines.common.drafters import runs_own, unknown
 from kvplan.engines.common.grouped_keys import grouped, key_group
 from kvplan.engines.common.lines import query_heads
 from kvplan.engines.common.options import Options, read_speculative
@@ -35,6 +35,7 @@ from kvplan.engines.vllm.budget import least_room
 from kvplan.engines.vllm.captures import asked
 from kvplan.engines.vllm.connectors import chunks_alone, without_hybrid
 from kvplan.engines.vllm.deepseek_v41 import PACKED_ROWS, SharedRows, index_keys, shared_rows
+from kvplan.engines.vllm.drafter import HEADS_SINCE, read_drafter, said_of_drafter
 from kvplan.engines.vllm.drafting import FIRST_ALONE, FROM_0
 from kvplan.engines.vllm.exchange import BUFFER_MIB, CHUNK, HIGH_THROUGHPUT, kernels_of, unsized
 from kvplan.engines.vllm.facts import FACTS
@@ -144,7 +145,13 @@ def settle(d: Deployment) -> Settled:
     return made._replace(
         room=least_room(question, settings.served, settings),
         branch=of_a_branch(made),
-        notes=(*made.notes, *before_its_class(d.model.architecture, release), *trust_taken(question), *by_name(d, release, model)),
+        notes=(
+            *made.notes,
+            *before_its_class(d.model.architecture, release),
+            *trust_taken(question),
+            *said_of_drafter(question, settings.drafter, options, rules),
+            *by_name(d, release, model),
+        ),
         runs="" if d.device is None and not since(release, "0.10") else V1 if rules.v1 else V0,  # without a device either may be
         passed=(*passed(d), *unmodelled(d, rules, own)),
         undecided=(*undecided(question, model, rules, release, graphs=settings.graphs), *unsized(settings)),
@@ -182,12 +189,9 @@ def _takes_own(d: Deployment, options: Options, rules: VllmRules, method: str) -
 
 
 def _own_kernels(options: Options) -> str | None:
-    """`--quantization awq` or `gptq`; another value is the weights' format. Raises SpecError."""
+    """`--quantization awq` or `gptq`: the kernels of no other method unpack a matrix."""
     asked = options.text("quantization")
-    if asked not in (None, "awq", "gptq"):
-        said = f"{asked[:60]!r} is a format of the weights: write weight_dtype (--weight-dtype)"
-        raise SpecError("engine_option", [("quantization", said)])
-    return asked
+    return asked if asked in ("awq", "gptq") else None
 
 
 def _as_kept(cache: Cache, formats: CacheFormats, told: bool, records: SharedRows | None, keys: str) -> Cache:
@@ -237,7 +241,9 @@ def _read(
     speculation = read_speculative(d.speculative)
     method = speculation.method if speculation else "off"
     method = "mtp" if runs_own(method) else method
-    found = drafter(d, model, formats, most=1 if d.model.architecture in FIRST_ALONE else None)
+    found = read_drafter(
+        d, model, formats, options, rules, heads=since(release, HEADS_SINCE), most=1 if d.model.architecture in FIRST_ALONE else None
+    )
     if found:
         found = found._replace(layers=as_target(found.layers, model))
     pp = d.pp or 1

@@ -12,7 +12,7 @@ from math import gcd
 from typing import Literal, NamedTuple
 
 from kvplan.dtypes import row_bytes
-from kvplan.engines.vllm.backends import Backend
+from kvplan.engines.vllm.backends import BACKENDS, Backend
 from kvplan.engines.vllm.deepseek_v41 import PACKED_ROWS, SharedRows
 from kvplan.engines.vllm.rings import POSITIONS, Pooled, key_stride, latent_bytes, latent_stride, ring, whole_groups
 from kvplan.engines.vllm.wordings import Refused
@@ -219,7 +219,9 @@ def _attention(k: CacheTensor, v: CacheTensor, blocks: Blocks, tp: int, chunked:
     shape = (heads, k.elems_per_state, v.elems_per_state, k.dtype, v.dtype)
     n_bytes = token_bytes((k, v), tp)
     if k.keep.kind == "window":
-        block = blocks.kernel.within(blocks.shared // n_bytes) if blocks.kernel else blocks.window
+        packs = k.dtype.startswith("turboquant")  # whose kernels have sizes of their own
+        kernel = BACKENDS["TURBOQUANT"][0][1] if packs and blocks.kernel else blocks.kernel
+        block = kernel.within(blocks.shared // n_bytes) if kernel else blocks.window
         return Spec("sliding_window", block, n_bytes, shape, span=k.keep.tokens, padded=blocks.shared)
     if k.keep.kind == "chunk" and chunked:
         return Spec("chunked_local_attention", blocks.primary, n_bytes, shape, span=k.keep.tokens)

@@ -137,6 +137,9 @@ def _transfer(given: Mapping[str, Given], version: str) -> Iterator[Finding]:
     if over_nixl and dcp not in (1, shared) and asked_of(given) >= (0, 30):
         said = f"decode_context_parallel_size={dcp} must be 1 or equal to the NIXL transfer parallel size={shared}."
         yield refuse(f"{one.spelled}: {said}; the engine stops", one.place)
+    if not one.value.get("kv_role"):  # as the option is parsed (config/kv_transfer.py)
+        yield refuse(f"{one.spelled}: {str(one.value['kv_connector'])[:60]} without a kv_role; the engine stops", one.place)
+        return
     if (tier := given.get("option:kv_offloading_size")) and tier.value and asked_of(given) >= (0, 11, 1):
         return  # whose connector takes the place of this one (config/vllm.py _post_init_kv_transfer_config)
     for each in named(one.value):

@@ -8,7 +8,7 @@ from kvplan.engines.vllm.encoders import TOWERS, tower_of
 from kvplan.engines.vllm.media import media, text_alone
 from kvplan.engines.vllm.rings import first_release
 from kvplan.engines.vllm.rules import VllmRules, since
-from kvplan.tensors import Lowered, routed, windowed
+from kvplan.tensors import Lowered, routed
 
 #: Classes whose first release, 0.11, profiles videos in a way that was not read (models/qwen3_vl.py): two of three public starts of the
 #: 235B ran out of memory (QwenLM/Qwen3-VL issues 1684, 1493), with 8 and 30 GiB to spare by images alone.
@@ -25,8 +25,6 @@ def undecided(d: Deployment, model: Lowered, rules: VllmRules, release: str, *, 
         found.append("ranks that share a prompt are GPUs beside these, and what they take is not modelled (prefill_context_parallel_size)")
     if str(d.kv_dtype).startswith("turboquant") and (d.pp or 1) > 1 and d.block_size is None and since(release, APART_SINCE):
         found.append("TurboQuant's ranks each align their blocks by their first layer, and what they then hold together is not modelled")
-    if str(d.kv_dtype).startswith("turboquant") and windowed(model.layers) and release.startswith(APART_SINCE):
-        found.append("the pages to which 0.25 pads TurboQuant's windows are not modelled; 0.26 stops at them")
     if first := first_release(d.model, release):  # a build refuses what the release of its rules takes (vllm-project/recipes#906)
         found.append(f"what builds before {first} keep for {d.model.architecture} differs, and is counted by the rules of {first}")
     if d.device is None or d.kv_memory is not None:

@@ -61,7 +61,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     """,
     ("0.12.0", ""): "cp-kv-cache-interleave-size kv-cache-metrics-sample~ kv-cache-metrics?",
     ("0.13.0", ""): "cudagraph-metrics? enable-layerwise-nvtx-tracing? profiler-config{",
-    ("0.14.0", ""): "allow-deprecated-quantization? enable-logging-iteration-details? enable-mfu-metrics?",
+    ("0.14.0", ""): "enable-logging-iteration-details? enable-mfu-metrics?",
     ("0.16.0", ""): "enable-flashinfer-autotune?",
     ("0.17.1", ""): "fail-on-environ-validation?",
     ("0.18.0", ""): "dcp-comm-backend distributed-timeout-seconds enable-ep-weight-filter? gdn-prefill-backend shutdown-timeout#",

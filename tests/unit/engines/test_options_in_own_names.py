@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +84,6 @@ def test_one_that_moves_nothing_is_said(engine: str, option: dict[str, Any], not
         ({"gpu_memory_utilization": 0.5}, "is said twice: 0.9 and 0.5"),
         ({"max_num_seqs": "many"}, "'many' is not a whole number"),
         ({"nnodes": 2}, "it is n_devices here"),
-        ({"enable_log_outputs": True}, "--enable-log-outputs requires --enable-log-requests"),
-        ({"quantization": "awq"}, "is stored in bf16, and vllm stops with"),
         ({"max_lora_rank": 32}, "it is lora here"),
     ],
 )
@@ -115,9 +114,44 @@ def test_check_takes_them_beside_a_file(option: dict[str, Any], fraction: float,
         kvplan.check(script, device="h100-80gb", memory_fraction=0.9, engine_option={"gpu_memory_utilization": 0.5})
 
 
-def test_another_way_of_storing_weights_than_the_model_s_is_refused() -> None:
-    with pytest.raises(SpecError, match="--quantization fp8 says fp8, and the model known by that name is stored in awq"):
-        kvplan.estimate("Qwen/Qwen2.5-7B-Instruct-AWQ", engine="vllm", device="h100-80gb", engine_option={"quantization": "fp8"})
+_LLAMA = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 8192, "torch_dtype": "bfloat16",
+}  # fmt: skip
+_AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True, "version": "gemm"}
+_BLOCKS = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}
+_MISMATCH = (
+    "Quantization method specified in the model config ({own}) does not match the quantization method specified in the `quantization`"
+)
+
+
+@pytest.mark.parametrize(
+    ("engine", "stored", "method", "says"),
+    [
+        ("vllm", _AWQ, "fp8", _MISMATCH.format(own="awq")),
+        ("vllm", _AWQ, "gptq", _MISMATCH.format(own="awq")),
+        ("vllm", _AWQ, "compressed-tensors", _MISMATCH.format(own="awq")),
+        ("vllm", _AWQ, "awq_marlin", ""),
+        ("vllm", _BLOCKS, "awq", _MISMATCH.format(own="fp8")),
+        ("vllm", _BLOCKS, "fp8", ""),
+        ("vllm", None, "awq", "Cannot find the config file for awq"),
+        ("vllm", None, "fp8", ""),
+        ("sglang", _AWQ, "gptq", "Quantization method specified in the model config"),
+        ("sglang", None, "gptq", "Cannot find the config file for gptq"),
+    ],
+)
+def test_another_method_than_a_config_states_is_refused(
+    engine: str, stored: dict[str, Any] | None, method: str, says: str, tmp_path: Path
+) -> None:
+    """vLLM config/model.py, SGLang configs/model_config.py _verify_quantization; model_loader/weight_utils.py get_quant_config: the same of
+    a folder, of the spec that was read of it and of a release by its name."""
+    (tmp_path / "config.json").write_text(json.dumps(_LLAMA | ({"quantization_config": stored} if stored else {})))
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(kvplan.import_model(str(tmp_path)), encoding="utf-8")
+    for model in (tmp_path, spec, *(("Qwen/Qwen2.5-7B-Instruct-AWQ",) if stored is _AWQ else (LLAMA,) if stored is None else ())):
+        found = kvplan.estimate(model, engine=engine, device="h100-80gb", engine_option={"quantization": method})
+        assert (says in found.verdict, found.starts) == (True, not says), found.verdict
+        assert found.question["weight_dtype"][0] == ("fp8" if not stored and method == "fp8" else found.question["weight_dtype"][0])
 
 
 def test_check_takes_a_list_of_them(tmp_path: Path) -> None:
@@ -136,3 +170,41 @@ def test_a_slot_s_own_length_makes_the_pool(tmp_path: Path) -> None:
     (verdict,) = kvplan.check(script, device="h100-80gb", models=[LLAMA])
     assert verdict.plan is not None
     assert verdict.plan.question["max_model_len"][0] == 16384
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "format_", "bytes_"),
+    [
+        (LLAMA, "fp8_per_block", "fp8_block128", 1),
+        (LLAMA, "fp8_per_channel", "fp8_channel", 1),
+        (LLAMA, "int8_per_channel_weight_only", "bf16", 2),  # no experts
+        ("qwen/qwen3-30b-a3b", "int8_per_channel_weight_only", "int8_channel", 2),
+        ("qwen/qwen3-30b-a3b", "nvfp4_per_token", "nvfp4", 2),
+    ],
+)
+def test_weights_that_vllm_makes_as_it_loads_them(model: str, method: str, format_: str, bytes_: int) -> None:
+    """config/quantization.py _ONLINE_SHORTHANDS of 0.33: all matrices, or experts alone, whose attention stays in 16 bits."""
+    found = kvplan.estimate(model, engine="vllm", engine_version="0.33.0", device="b200", engine_option={"quantization": method})
+    plain = kvplan.estimate(model, engine="vllm", engine_version="0.33.0", device="b200")
+    (attention, own) = (
+        next(entry.bytes for entry in each.ledgers[0].entries if entry.name == "weights: attention") for each in (found, plain)
+    )
+    assert found.question["weight_dtype"][0] == format_
+    assert attention == pytest.approx(own * bytes_ / 2, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("version", "options", "starts"),
+    [
+        ("0.13.0", {}, True),
+        ("0.33.0", {}, False),
+        ("0.33.0", {"allow_deprecated_quantization": True}, True),
+    ],
+)
+def test_a_checkpoint_in_a_method_that_releases_are_to_lose(version: str, options: dict[str, Any], starts: bool) -> None:
+    """vLLM config/model.py _verify_quantization, DEPRECATED_QUANTIZATION_METHODS of 0.14 to 0.33: Meta's own FP8 is FBGEMM's."""
+    found = kvplan.estimate(
+        "meta-llama/Llama-3.1-405B-Instruct-FP8", engine="vllm", engine_version=version, device="b200", tp=8, max_model_len=8192,
+        engine_option=options,
+    )  # fmt: skip
+    assert (found.starts, "is deprecated" in found.verdict) == (starts, not starts)

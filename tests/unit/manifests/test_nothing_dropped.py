@@ -93,7 +93,7 @@ def test_packed_weights_of_a_release_that_holds_none(command: str, status: str) 
     """
     (verdict,) = kvplan.check([Source("serve.sh", command)], device="h100")
     assert verdict.status == status, verdict.message
-    assert ("not-so-packed" in {f.rule for f in verdict.findings}) == (status == "refuses")
+    assert ("Cannot find the config file for" in verdict.message) == (status == "refuses")
 
 
 @pytest.mark.parametrize(("model", "method", "tag", "stops"), [
@@ -117,8 +117,11 @@ def test_another_method_than_the_checkpoints_own(model: str, method: str, tag: s
     """config/model.py _verify_quantization of each release, called with each method for the config of each."""
     words = f"docker run --gpus all vllm/vllm-openai:{tag} --model {model} -tp 8 --trust-remote-code --quantization {method}"
     (verdict,) = kvplan.check([Source("serve.sh", words)], device="b200")
-    assert ("another-method" in {f.rule for f in verdict.findings}) == stops
+    assert ("does not match the quantization method" in verdict.message) == stops
     assert verdict.status == "refuses" if stops else True
+    options = {"trust_remote_code": True, "quantization": method}
+    plan = kvplan.estimate(model, engine="vllm", engine_version=tag[1:], device="b200", tp=8, engine_option=options)
+    assert ("does not match the quantization method" in plan.verdict) == stops
 
 
 @pytest.mark.parametrize(("model", "options", "says"), [
