@@ -24,7 +24,7 @@ from kvplan.manifests.programs import (
 )  # fmt: skip
 from kvplan.manifests.script import read_script
 from kvplan.manifests.words import ASIDE, Command, Script
-from kvplan.manifests.wrapped import NO_SINGLE, Files, behind, first_plain, handed, is_other, named, script_option
+from kvplan.manifests.wrapped import NO_SINGLE, Files, behind, first_plain, handed, is_other, is_server, named, script_option
 
 
 class Start(NamedTuple):
@@ -177,8 +177,8 @@ def container(
         found = _wrapped(command, source, files or {}, depth)
     found = [one._replace(version=one.version or of(one.engine), in_container=True, gpus=one.gpus or gpus) for one in _apart(found)]
     if not found and not is_other(run):
-        found = _told(reference, known, entry is not None, run, env, place, end_line, gpus)
-    tag = images.tagged(known or images.like(reference), here)
+        found = _told(reference or (image.text if image else ""), known, entry is not None, run, env, place, end_line, gpus)
+    tag = images.tagged(known or images.like(reference or (image.text if image else "")), here, is_open=bool(image and "$" in image.text))
     found = [one if one.version or tag is None else one._replace(faults=(*one.faults, tag)) for one in found]
     found = [one._replace(faults=(*one.faults, *decided)) for one in found] if decided else found
     return [one._replace(no_gpu=image.text) for one in found] if image and images.for_cpu(image.text) else found
@@ -232,7 +232,7 @@ def _told(
     other = known or images.like(reference)
     at = run[n].place if n < len(run) else place
     engine = images.by_options(run[n:]) if not known else ""
-    if engine and (not entered or not _is_shell(run)):
+    if engine and is_server(engine, run[n:]) and (not entered or not _is_shell(run)):
         return [Start(engine, (*_model(engine, run[:n]), *run[n:]), env, at, end_line, None, gpus, True)]
     alone = other is not None and n == 1 and _model(other.engine, run[:1])  # the model alone, or before the options
     if other and not entered and (n == 0 or alone) and (run or (not known and other.engine == "ollama")):

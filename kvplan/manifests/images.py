@@ -77,7 +77,7 @@ def like(reference: str) -> Image | None:
     if _BESIDE.search(repository.rsplit("/", 1)[-1]):
         return None
     for engine, word, entrypoint in _NAMED:
-        if re.search(rf"(^|[-_/.])({word})($|[-_./]|\d)", last):
+        if re.search(rf"(^|[-_/.{{$(])({word})($|[-_./]|\d)", last):
             return Image(engine, None, entrypoint, maybe=_maybe(name.removeprefix(repository).lstrip(":")))
     return None
 
@@ -87,8 +87,10 @@ def _maybe(tag: str) -> str:
     return numbers[1] if numbers else ""
 
 
-def tagged(image: Image | None, place: Place) -> Finding | None:
-    """What a tag may say that is not known to say it."""
+def tagged(image: Image | None, place: Place, *, is_open: bool = False) -> Finding | None:
+    """What a tag may say that is not known to say it. `is_open`: a variable stands for the image."""
+    if image is not None and is_open and not image.version:
+        return Finding("tag", "note", "which image it is stands elsewhere: the newest release is taken; give --engine-version", place)
     if image is not None and image.unsaid:
         said = f"the tag {image.unsaid[:60]} does not number {image.engine}'s releases, and which it holds is not known here"
         return Finding("tag", "note", f"{said}: the newest is taken; give --engine-version", place)

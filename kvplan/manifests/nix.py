@@ -359,6 +359,8 @@ def _called(node: _Node, scope: _Scope, depth: int) -> Item:
         return own
     given = [_value(one, scope, depth + 1) for one in arguments[:6]]
     last = given[-1]
+    if name == "fetchurl" and last.get("url").text:
+        return last.get("url")
     if name.startswith("optional"):  # only where a condition holds
         return _open(node, "optional")
     if name in ("concatStringsSep", "escapeShellArgs", "concatStrings", "toGNUCommandLineShell") and isinstance(last.value, list):

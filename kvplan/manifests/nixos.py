@@ -70,8 +70,8 @@ def _set(item: Item, key: str, env: dict[str, Word], source: str) -> Iterator[tu
         yield key, Start("ollama", loaded if len(loaded) == 1 else (), env, item.place, item.end_line, faults=faults), item
     else:
         for name, part in item.items():
-            if name not in _ASIDE:
-                yield from _walk(part, name, env, source)
+            if name not in _ASIDE:  # `"containers/vllm.container".text`: by the file's name
+                yield from ((key if one == "text" else one, start, held) for one, start, held in _walk(part, name, env, source))
 
 
 def _llama(item: Item, env: dict[str, Word], source: str) -> Iterator[tuple[str, Start, Item]]:

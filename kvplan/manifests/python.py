@@ -16,6 +16,7 @@ from kvplan.errors import SpecError
 from kvplan.manifests import launchers, mentions, requested
 from kvplan.manifests.budget import spend
 from kvplan.manifests.command import Start, scripts, starts
+from kvplan.manifests.comprehended import unrolled
 from kvplan.manifests.found import NO_DEVICE, Site
 from kvplan.manifests.literals import Open, cast, compared, flat, joined, known, operated, option, parse, shown, split, word
 from kvplan.manifests.marked import Item
@@ -305,9 +306,8 @@ class _Reader:
             return -value if isinstance(value, (int, float)) else value
         if isinstance(node, ast.IfExp) and (holds := self._truth(node.test, scope, again)) is not None:
             return self._value(node.body if holds else node.orelse, scope, again)
-        if isinstance(node, ast.ListComp) and launchers.only_filters(node):  # [word for word in words if word]
-            held = self._value(node.generators[0].iter, scope, again)
-            return [one for one in held if one or not node.generators[0].ifs] if isinstance(held, list) else Open("a list")
+        if isinstance(node, ast.ListComp):
+            return unrolled(node, scope.names, lambda part, names: self._value(part, _Scope(names, self._env), again))
         if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
             values = [self._value(v, scope, again) for v in node.values]
             return next((v for v in values if not isinstance(v, Open) and v), values[-1])
