@@ -51,7 +51,7 @@ class Site(NamedTuple):
 
 MOUNTED = "/mnt/models"  # where KServe puts what storageUri names
 CONTAINER = "NVIDIA_VISIBLE_DEVICES"
-VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", CONTAINER)
+VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES", CONTAINER)
 _DEVICES = re.compile(r"[\w-]*(\s*,\s*[\w-]+)*")
 _NONE = ("nodevfiles", "none", "void")
 NO_DEVICE = "the file does not say which GPU it runs on"

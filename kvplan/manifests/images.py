@@ -100,6 +100,16 @@ def tagged(image: Image | None, place: Place, *, is_open: bool = False) -> Findi
     return Finding("tag", "note", f"{said} --engine-version {image.maybe}", place)
 
 
+def not_known(reference: str, place: Place) -> Finding | None:
+    """What a digest, or the tag of an image that is none of an engine's, leaves open."""
+    name, _, digest = reference.partition("@")
+    tag = name.rpartition("/")[2].partition(":")[2]
+    if not digest and not re.search(r"\d", tag):
+        return None
+    shown = digest[:19] if digest else f"{name.rpartition('/')[2][:80]}"
+    return Finding("tag", "note", f"which release {shown} holds is not known here: the newest is taken; give --engine-version", place)
+
+
 def only(engine: str, words: Sequence[Word]) -> list[Word]:
     """The options among the words that the engine has, with their values."""
     rows = {name.replace("_", "-"): row for row in engines.arguments(engine).rows for name in row.names}

@@ -348,7 +348,7 @@ def _joined(node: _Node, scope: _Scope, depth: int) -> Item:
         return Item(result, result, left.place, end)
     if sign == "+" and isinstance(left.value, str) and isinstance(right.value, str):
         return Item(left.text + right.text, left.text + right.text, left.place, end, left.style)
-    return left if sign == "//" and isinstance(left.value, dict) else _open(node, "value")
+    return next((one for one in (left, right) if sign == "//" and isinstance(one.value, dict)), _open(node, "value"))
 
 
 def _called(node: _Node, scope: _Scope, depth: int) -> Item:

@@ -41,7 +41,7 @@ def _walk(item: Item, key: str, env: dict[str, Word], source: str) -> Iterator[t
     elif isinstance(item.value, str) and item.style and units.is_unit(item.text, ""):
         for start, site in units.read(item.text, source):  # the text of a unit, which others write to its place
             yield key, start._replace(gpus=start.gpus or site.n_devices, place=item.place, end_line=item.end_line), item
-    elif isinstance(item.value, str) and (key in _COMMANDS or item.style) and names_engine(item.text):
+    elif isinstance(item.value, str) and (key in _COMMANDS or item.style) and (key == "ExecStart" or names_engine(item.text)):
         try:
             script = read_script(item.text, source, base=item.body, env=env)
         except SpecError:

@@ -18,7 +18,7 @@ from kvplan.manifests.budget import spend
 from kvplan.manifests.command import Start, scripts, starts
 from kvplan.manifests.comprehended import unrolled
 from kvplan.manifests.found import NO_DEVICE, Site
-from kvplan.manifests.literals import Open, cast, compared, flat, joined, known, operated, option, parse, shown, split, word
+from kvplan.manifests.literals import TYPES, Open, cast, compared, flat, joined, known, operated, option, parse, shown, split, word
 from kvplan.manifests.marked import Item
 from kvplan.manifests.script import read_script
 from kvplan.manifests.words import Command
@@ -149,7 +149,7 @@ class _Reader:
             if isinstance(node, ast.ClassDef):
                 yield from self._block(node.body, _Scope(names, self._env), self._decorated(node, site), node.name)
             elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                inner = {**names, **self._parameters(node, owner, _Scope(names, self._env))}
+                inner = {**names, **self._parameters(node, owner)}
                 yield from self._block(node.body, _Scope(inner, self._env), self._decorated(node, site), owner)
             else:
                 self._assign(node, names)
@@ -160,13 +160,13 @@ class _Reader:
                     yield from self._block(inner_body, here, site, owner)
                 self._branched(node, names)
 
-    def _parameters(self, node: ast.FunctionDef | ast.AsyncFunctionDef, owner: str, scope: _Scope) -> dict[str, Any]:
-        """A function's parameters: what the one call of its class gives, else their defaults, else open."""
+    def _parameters(self, node: ast.FunctionDef | ast.AsyncFunctionDef, owner: str, *, called: bool = False) -> dict[str, Any]:
+        """A function's parameters: what the one call of its class gives, but for one that is `called`, else their defaults, else open."""
         arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
         plain = [*node.args.posonlyargs, *node.args.args]
         defaults = dict(zip([a.arg for a in plain[len(plain) - len(node.args.defaults) :]], node.args.defaults, strict=True))
         defaults |= {a.arg: d for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if d is not None}
-        call = self._bound.get(owner) if node.name == "__init__" else self._bound.get(node.name)
+        call = None if called else self._bound.get(owner if node.name == "__init__" else node.name)
         given: dict[str, ast.expr] = dict(launchers.given(call, [a.arg for a in plain if a.arg != "self"])) if call else {}
         found: dict[str, Any] = {}
         self._within.append(node)
@@ -282,7 +282,7 @@ class _Reader:
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.Name):
-            return scope.names.get(node.id, Open(node.id))
+            return scope.names.get(node.id, TYPES.get(node.id, Open(node.id)))
         if isinstance(node, ast.Attribute):
             if launchers.dotted(node) == "sys.executable":
                 return "python3"
@@ -359,7 +359,7 @@ class _Reader:
     def _returned(self, own: ast.FunctionDef, call: ast.Call, scope: _Scope, depth: int) -> Any:
         """What a function of the module returns: its assignments read in their order, up to a `return` that always runs."""
         arguments = [a.arg for a in (*own.args.posonlyargs, *own.args.args) if a.arg != "self"]
-        names = {**self._scope.names, **self._parameters(own, "", self._scope)}
+        names = {**self._scope.names, **self._parameters(own, "", called=True)}
         names |= dict(zip(arguments, (self._value(a, scope, depth) for a in call.args), strict=False))
         names |= {k.arg: self._value(k.value, scope, depth) for k in call.keywords if k.arg}
         body = [*own.body]
