@@ -19,6 +19,7 @@ from kvplan.manifests.script import read_script
 from kvplan.manifests.words import Command, filled
 
 _COMMANDS = frozenset({"ExecStart", "script", "cmd", "command", "text", "exec"})
+_NAMELESS = frozenset({"text", "serviceConfig", "ExecStart", "script"})  # the name of the unit or file around them says more
 _ASIDE = frozenset({"options", "description", "meta", "example", "assertions"})
 
 
@@ -70,8 +71,8 @@ def _set(item: Item, key: str, env: dict[str, Word], source: str) -> Iterator[tu
         yield key, Start("ollama", loaded if len(loaded) == 1 else (), env, item.place, item.end_line, faults=faults), item
     else:
         for name, part in item.items():
-            if name not in _ASIDE:  # `"containers/vllm.container".text`: by the file's name
-                yield from ((key if one == "text" else one, start, held) for one, start, held in _walk(part, name, env, source))
+            if name not in _ASIDE:
+                yield from ((key if one in _NAMELESS else one, start, held) for one, start, held in _walk(part, name, env, source))
 
 
 def _llama(item: Item, env: dict[str, Word], source: str) -> Iterator[tuple[str, Start, Item]]:

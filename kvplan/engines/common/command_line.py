@@ -227,7 +227,8 @@ def _find(
         return table[name]
     if engine.abbreviations and name.startswith("--") and len(name) > 3:
         longer = [key for key in table if key.startswith(name)]
-        longer = [key for key in longer if has(engine, table[key][0], version)] or longer
+        if not version or (engine.releases and three_parts(version) >= three_parts(engine.releases[0])):
+            longer = [key for key in longer if has(engine, table[key][0], version)] or longer
         if len({id(table[key][0]) for key in longer}) == 1:
             return table[longer[0]]
     return None, ""
