@@ -129,7 +129,7 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside, *, joins: bo
         question=_plain(question),
         places=places,
         unresolved=tuple(dict.fromkeys(unresolved)),
-        findings=tuple(f._replace(file=source) for f in (*start.faults, *said, *notes, *site.findings)),
+        findings=tuple(f._replace(file=source) for f in dict.fromkeys((*start.faults, *said, *notes, *site.findings))),
         local_dp=answer.local_dp,
         weights=answer.weights or start.weights,
         trusts=answer.trusts,

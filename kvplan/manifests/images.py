@@ -55,7 +55,8 @@ def find(reference: str) -> Image | None:
             number = inside or (re.match(known.tag, tag) if known.tag else None)
             maybe = "" if number or not known.tag else _maybe(tag)
             version = number[1] if number else next((one for mark, one in known.holds.items() if tag.startswith(mark)), None)
-            unsaid = tag if not version and not known.tag and re.search(r"\d", tag) else ""
+            is_newest = known.tag and re.match(r"latest|nightly|main|master|dev|edge", tag)
+            unsaid = tag if not version and not maybe and not is_newest and re.search(r"\d", tag) else ""
             return Image(engine, version, known.entrypoint, known.default, maybe, unsaid)
     return None
 

@@ -25,8 +25,6 @@ _TOKEN = re.compile(
 )
 _OPERATORS = frozenset({"++", "//", "+", "==", "!=", "<=", ">=", "<", ">", "&&", "||", "->", "-", "*", "/", "?"})
 _ENDS = frozenset({";", ")", "]", "}", ",", "then", "else", "in", ""})
-
-
 _SIGNS = {"*": ast.Mult(), "+": ast.Add(), "-": ast.Sub()}
 
 
@@ -361,7 +359,8 @@ def _called(node: _Node, scope: _Scope, depth: int) -> Item:
     last = given[-1]
     if name == "fetchurl" and last.get("url").text:
         return last.get("url")
-    if name.startswith("optional"):  # only where a condition holds
+    whole = isinstance(last.value, dict) and any(isinstance(one.value, dict) for one in last.value.values())
+    if name.startswith("optional") and not whole:  # only where a condition holds; a whole server is read all the same
         return _open(node, "optional")
     if name in ("concatStringsSep", "escapeShellArgs", "concatStrings", "toGNUCommandLineShell") and isinstance(last.value, list):
         between = given[0].text if name == "concatStringsSep" else "" if name == "concatStrings" else " "

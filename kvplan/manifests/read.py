@@ -142,7 +142,8 @@ def _filled_in(text: str, source: str, env: Mapping[str, Word], beside: ReadBesi
                 found = _starts(templates.filled(text, source, last=True), name, env, beside)
         for start, site in found:
             if start.engine in pins and (start.version is None or pins[start.engine][0] is None):
-                start = start._replace(version=pins[start.engine][0])
+                faults = tuple(one for one in start.faults if one.rule != "tag")
+                start = start._replace(version=pins[start.engine][0], faults=faults)
                 site = site._replace(findings=(*site.findings, pins[start.engine][1]))
             yield start, site._replace(findings=(*site.findings, *findings), unresolved=(*site.unresolved, *unresolved))
     except SpecError as error:

@@ -31,7 +31,7 @@ _COMMANDS = re.compile(
 _OPTIONS = re.compile(r"^(?P<engine>[a-z]*?)[_-]?(engine|extra|additional|server|cli)?[_-]?(args|arguments|flags|options)$", re.I)
 #: Where a resource names its model, from the nearest mapping outwards.
 _MODELS = (("hf_name",), ("hf_model",), ("model_id",), *MODELS, ("model", "source"), ("spec", "model", "name"))
-_GPUS = (("resources", "limits", "nvidia.com/gpu"), ("gpuCount",), ("gpu_count",), ("requestGPU",))
+_GPUS = (("limits", "nvidia.com/gpu"), ("gpuCount",), ("gpu_count",), ("requestGPU",))
 MACHINES = ("instanceType", "instance_type", "machineType", "machine_type")
 _AN_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
@@ -44,7 +44,8 @@ def read(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
     label = f"{kind}/{document.get('metadata', 'name').text}" if kind else ""
     machine = next((one for holder in (document.get("spec"), document) for name in MACHINES if (one := holder.get(name))), NOTHING)
     device, why = accelerators.instance(machine, "machine type") if machine else (None, NO_DEVICE)
-    gpus = next((one.count(name) for *path, name in _GPUS for at in _mappings(document, 0) if (one := at.get(*path, name))), None)
+    counts = [one.count(name) for *path, name in _GPUS for at in _mappings(document, 0) if (one := at.get(*path, name))]
+    gpus = counts[0] if len({each and each.value for each in counts}) == 1 else None
     commands = list(_walk(document, "", (), source))
     for key, start, item in commands or _walk(document, "", (), source, mapped=True):
         site = Site(label or key, n, device, gpus, 1, why, start.place, span=item.span, host=start.host)
@@ -83,6 +84,8 @@ def _walk(item: Item, key: str, above: tuple[Item, ...], source: str, *, mapped:
         return
     spend(1, item.place.line)
     if isinstance(item.value, dict):
+        if above and item.get("enabled").value is False:
+            return
         if mapped and (start := _mapped(item, above)):
             yield key, start, item
             return

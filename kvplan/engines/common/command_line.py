@@ -130,7 +130,7 @@ def _text(argument: Argument, attached: str | None, missing: Missing, queue: Seq
         return attached, missing, n
     if argument.takes == "many":
         many = [] if attached is None else [attached]
-        while attached is None and n < len(queue) and not _is_option(queue[n].text):
+        while attached is None and n < len(queue) and not _is_option(queue[n].text) and not (many and _holds_words(queue[n])):
             many.append(queue[n].text)
             missing += queue[n].missing
             n += 1
@@ -281,7 +281,7 @@ def _more_words(
 
 def _may_hold_more(word: Word) -> Finding:
     shown = ", ".join("a value that is computed" if " " in name else f"${name.removeprefix('$')}" for name in word.missing)
-    return Finding("open-words", "warning", f"{shown} is not set in the file and may hold more options", word.place)
+    return Finding("open-words", "warning", f"what {shown} holds is not known from the file: it may be more options", word.place)
 
 
 def _unknown(engine: Arguments, table: Mapping[str, Any], name: str, place: Place, version: str | None) -> Finding:

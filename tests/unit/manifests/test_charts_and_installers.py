@@ -139,3 +139,68 @@ def test_the_first_line_says_what_is_counted_without_a_device() -> None:
 def test_a_file_that_starts_nothing_is_named_once() -> None:
     (verdict,) = check([Source("/tmp/nothing.sh", "echo hello\n")], planned)
     assert table([verdict.as_dict()]).splitlines()[0] == "-- /tmp/nothing.sh:1: no command of an inference engine in it"
+
+
+def test_options_that_may_come_after_a_list_of_names_are_told_once() -> None:
+    (one,) = as_read.found("vllm serve Qwen/Qwen3-8B --served-model-name x $MORE_ARGS $MORE_ARGS\n", "serve.sh")
+    assert [u.what for u in one.unresolved] == ["options", "device"]
+    assert len(set(one.findings)) == len(one.findings)
+
+
+@pytest.mark.parametrize(("tag", "is_told"), [("gemma4-cu130", True), ("latest", False), ("v0.11.0", False), ("nightly-x86_64", False)])
+def test_a_tag_that_numbers_no_release_is_told(tag: str, is_told: bool) -> None:
+    (one,) = as_read.found(
+        f"""
+        services:
+          chat: {{image: "vllm/vllm-openai:{tag}", command: --model Qwen/Qwen3-8B}}
+        """,
+        "compose.yaml",
+    )
+    assert ("does not number" in said(one, "tag")) == is_told
+
+
+def test_a_release_that_is_installed_answers_for_the_tag() -> None:
+    (one,) = as_read.found(
+        """
+        FROM vllm/vllm-openai:ours-2026
+        RUN pip install vllm==0.11.0
+        CMD ["--model", "Qwen/Qwen3-8B"]
+        """,
+        "Dockerfile",
+    )
+    assert (one.engine_version, said(one, "tag")) == ("0.11.0", "")
+
+
+def test_a_server_under_a_condition_is_read_and_one_that_is_off_is_not() -> None:
+    (one,) = as_read.found(
+        """
+        { lib, config, ... }:
+        {
+          virtualisation.oci-containers.containers = lib.optionalAttrs config.services.chat.enable {
+            chat = { image = "vllm/vllm-openai:v0.11.0"; cmd = [ "--model" "Qwen/Qwen3-8B" "--max-model-len" "8192" ]; };
+          };
+        }
+        """,
+        "serve.nix",
+    )
+    assert one.question["max_model_len"] == 8192
+    found = as_read.found(
+        """
+        servers:
+          a: {enabled: false, command: vllm serve Qwen/Qwen3-8B}
+          b: {enabled: true, command: vllm serve Qwen/Qwen3-4B}
+        """,
+        "vars.yaml",
+    )
+    assert [each.model for each in found] == ["Qwen/Qwen3-4B"]
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        ("vllm: {extraArgs: [--model, Qwen/Qwen3-8B, --max-model-len, '8192']}\nresources: {vllm: {limits: {nvidia.com/gpu: 2}}}\n", [2]),
+        ("a: {extraArgs: [--model, Qwen/Qwen3-8B, --max-model-len, '8192'], gpuCount: 2}\nb: {gpuCount: 4}\n", [None]),
+    ],
+)
+def test_the_gpus_of_a_list_of_options_are_those_of_the_one_count(text: str, counts: list[int | None]) -> None:
+    assert [one.question.get("n_devices") for one in as_read.found(text, "vars.yaml")] == counts
