@@ -273,7 +273,7 @@ def _more_words(
         return [*findings, finding._replace(message=message)], unresolved
     if harmless:
         return [*findings, finding], unresolved
-    shown = ", ".join(name for name in dict.fromkeys(word.missing) if " " not in name)
+    shown = ", ".join(name for name in dict.fromkeys(word.missing) if re.match(r"[A-Za-z_{]", name) and " " not in name)
     first = f"set {shown} where it is used, or " if shown else ""
     one = Unresolved("options", finding.message, f"{first}give --tp N and --max-model-len N", word.place)
     return findings, unresolved if any(u.what == "options" for u in unresolved) else [*unresolved, one]

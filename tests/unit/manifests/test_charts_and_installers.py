@@ -204,3 +204,15 @@ def test_a_server_under_a_condition_is_read_and_one_that_is_off_is_not() -> None
 )
 def test_the_gpus_of_a_list_of_options_are_those_of_the_one_count(text: str, counts: list[int | None]) -> None:
     assert [one.question.get("n_devices") for one in as_read.found(text, "vars.yaml")] == counts
+
+
+def test_an_argument_of_the_script_is_nothing_to_set_in_it() -> None:
+    (one,) = as_read.found("vllm serve Qwen/Qwen3-8B $1\n", "serve.sh")
+    assert [u.give for u in one.unresolved if u.what == "options"] == ["give --tp N and --max-model-len N"]
+
+
+def test_a_part_that_is_off_is_spoken_of_where_nothing_starts() -> None:
+    text = "servers:\n  a:\n    enabled: false\n    command: vllm serve Qwen/Qwen3-8B\n"
+    (verdict,) = check([Source("vars.yaml", text)], planned)
+    assert verdict.status == "empty"
+    assert "what stands beside `enabled: false` starts nothing" in verdict.message
