@@ -110,7 +110,7 @@ def of_pod(pod: Item, containers: list[Item], others: Sequence[Item] = ()) -> Ha
                     device, why, place = None, f"{name} is {ASIDE[name]}, which is not modelled", item.place
     if not why and device is None:
         count = f"{n_devices.value} x {n_devices.spelled}" if n_devices else asked or "no GPU"
-        why = f"it asks for {count} and has no node selector or affinity on a GPU product{_tolerated(pod)}"
+        why = f"it asks for {count} and has no node selector or affinity on a GPU product{_tolerated(pod) or _meant(pod)}"
     for name, item in pod.get("nodeSelector").items():
         profile = re.search(r"[1-7]g\.\d{1,3}gb", item.text) if name in PARTS else None
         if profile:
@@ -128,6 +128,12 @@ def _tolerated(pod: Item) -> str:
     ((device, text),) = known.items()
     shares = ", which others share" if text.upper().endswith("-SHARED") else ""
     return f"; it tolerates {text[:60]}: if its nodes are those{shares}, --device {device}"
+
+
+def _meant(pod: Item) -> str:
+    """The GPU that a label of the cluster's own seems to name (`gpuspecs: A100_40GB`)."""
+    known = [(name, one.text, found) for name, one in pod.get("nodeSelector").items() if one.text and (found := named(one, name)[0])]
+    return f"; {known[0][0]} says {known[0][1][:60]}: if that is its GPU, --device {known[0][2].value}" if len(known) == 1 else ""
 
 
 def slice_of(name: str, kind: str, device: Given | None, item: Item) -> tuple[Given | None, str, Place]:

@@ -11,7 +11,7 @@ from kvplan import catalogue, engines
 from kvplan.engines.common.own_names import has
 from kvplan.engines.common.words import Finding, Place, Unresolved
 from kvplan.errors import KvplanError, SpecError, UnknownName, UnsupportedError
-from kvplan.manifests import host, weights
+from kvplan.manifests import host, undecided, weights
 from kvplan.manifests.asked import Ask, GivenError, blaming, in_own_names, remembered
 from kvplan.manifests.mentions import why_empty
 from kvplan.manifests.pool import SIZES
@@ -340,7 +340,8 @@ def _status(found: Found, plan: Plan | None, findings: list[Finding], unresolved
         if plan is not None and plan.outcome.unknown:
             findings.append(Finding("open-speculative", "warning", plan.outcome.unknown, found.places.get("speculative", found.place)))
         names = ", ".join(dict.fromkeys(u.what for u in unresolved)) or (plan.outcome.unknown if plan else "") or "what it runs on"
-        return "unknown", f"not known: {names}"
+        more = undecided.counted(plan) if plan is not None and {u.what for u in unresolved} == {"device"} else ""
+        return "unknown", f"not known: {names}{f' ({more})' if more else ''}"
     doubts = [f for f in findings if f.rule in ("not-modelled-more", "not-modelled-less")]
     if plan.fits is False and doubts and not shorter and not split:
         return "unknown", f"does not fit as modelled, but {doubts[0].message}"

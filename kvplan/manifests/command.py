@@ -24,7 +24,7 @@ from kvplan.manifests.programs import (
 )  # fmt: skip
 from kvplan.manifests.script import read_script
 from kvplan.manifests.words import ASIDE, Command, Script
-from kvplan.manifests.wrapped import NO_SINGLE, Files, behind, first_plain, handed, is_other, named, script_option
+from kvplan.manifests.wrapped import NO_SINGLE, Files, behind, first_plain, handed, is_other, is_server, named, script_option
 
 
 class Start(NamedTuple):
@@ -71,7 +71,9 @@ MAX_BRANCHES = 16  # of a script, that may end in the same command
 
 def starts(command: Command, source: str, files: Files, depth: int = 0) -> Iterator[Start]:
     """The engines that a command starts; none for any other command."""
-    if any(w.text in ("--help", "--version") for w in command.words) or [w.text for w in command.words[:2]] == ["command", "-v"]:
+    if any(w.text in ("--help", "--version", "--list-devices", "--cache-list") for w in command.words) or [
+        w.text for w in command.words[:2]
+    ] == ["command", "-v"]:
         return
     behind = {base(w.text) for w in command.words[:1]} if command.words else set()
     for one in _starts(command, source, files, depth):
@@ -132,8 +134,18 @@ def _launched(command: Command, source: str, files: Files, depth: int) -> Iterat
             env = {**command.env, **_env_prefix(command.words[:n])}
             yield from _text(word, env, source, files, depth)
         elif behind(command.words[n:], files, within=1):
-            yield from starts(command._replace(words=command.words[n:]), source, files, depth + 1)
+            inner = command._replace(words=command.words[n:], env={**command.env, **_env_prefix(command.words[:n])})
+            for one in starts(inner, source, files, depth + 1):
+                yield one._replace(faults=(*one.faults, *_of_compose(command.words[:n])))
             return
+
+
+def _of_compose(before: Sequence[Word]) -> tuple[Finding, ...]:
+    """`docker compose run SERVICE`: the rest of the container is said elsewhere."""
+    if not {"compose", "docker-compose", "podman-compose"} & {base(w.text) for w in before[:2]}:
+        return ()
+    message = "it runs in a service of a compose file: the image, devices and variables that stand there are not read with this command"
+    return (Finding("not-read", "note", message, before[0].place),)
 
 
 def container(
@@ -177,9 +189,10 @@ def container(
         found = _wrapped(command, source, files or {}, depth)
     found = [one._replace(version=one.version or of(one.engine), in_container=True, gpus=one.gpus or gpus) for one in _apart(found)]
     if not found and not is_other(run):
-        found = _told(reference, known, entry is not None, run, env, place, end_line, gpus)
-    tag = images.tagged(known or images.like(reference), here)
-    found = [one if one.version or tag is None else one._replace(faults=(*one.faults, tag)) for one in found]
+        found = _told(reference or (image.text if image else ""), known, entry is not None, run, env, place, end_line, gpus)
+    tag = images.tagged(known or images.like(reference or (image.text if image else "")), here, is_open=bool(image and "$" in image.text))
+    tag = tag or (images.not_known(reference, here) if known is None or "@" in reference else None)
+    found = [one if one.version or tag is None or not one.engine else one._replace(faults=(*one.faults, tag)) for one in found]
     found = [one._replace(faults=(*one.faults, *decided)) for one in found] if decided else found
     return [one._replace(no_gpu=image.text) for one in found] if image and images.for_cpu(image.text) else found
 
@@ -232,8 +245,10 @@ def _told(
     other = known or images.like(reference)
     at = run[n].place if n < len(run) else place
     engine = images.by_options(run[n:]) if not known else ""
-    if engine and (not entered or not _is_shell(run)):
-        return [Start(engine, (*_model(engine, run[:n]), *run[n:]), env, at, end_line, None, gpus, True)]
+    if engine and is_server(engine, run[n:]) and (not entered or not _is_shell(run)):
+        said = f"{' '.join(w.text for w in run[:2])[:60]!r} is taken to hand these options to {engine}: what it sets itself is not read"
+        note = (Finding("wrapper", "warning", said, run[0].place),) if entered and n else ()
+        return [Start(engine, (*_model(engine, run[:n]), *run[n:]), env, at, end_line, None, gpus, True, faults=note)]
     alone = other is not None and n == 1 and _model(other.engine, run[:1])  # the model alone, or before the options
     if other and not entered and (n == 0 or alone) and (run or (not known and other.engine == "ollama")):
         return [Start(other.engine, tuple(run), env, at, end_line, other.version, gpus, True)]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
-from kvplan import engines
 from kvplan.engines.common.words import Finding, Given, Unresolved, Word
 from kvplan.manifests import images
 from kvplan.manifests.beside import extended, mounted, placed
 from kvplan.manifests.command import Start, container
 from kvplan.manifests.dockerfile import Built, built
+from kvplan.manifests.downloads import PULLED, pulled
 from kvplan.manifests.found import NO_DEVICE, ReadBeside, Site
 from kvplan.manifests.host import of_service
 from kvplan.manifests.lexer import split
@@ -19,7 +18,6 @@ from kvplan.manifests.programs import gpu_count
 from kvplan.manifests.together import ALL
 from kvplan.manifests.words import dotenv, filled
 
-_PULLED = re.compile(r"\bollama\s+pull\s+([\w./:-]+)")
 #: What a service says of what it runs.
 _KEYS = ("image", "build", "extends", "command", "entrypoint")
 
@@ -66,7 +64,7 @@ def read(document: Item, n: int, source: str, asked: Mapping[str, Word], beside:
         found = container(
             image if image.text else None, entry, args, env, source, service.place, service.end_line, files={**files, **bound, **scripts}
         )
-        found = [_pulled(start, pulls) for start in found] or _unbuilt(name, service, asked, made is not None)
+        found = [pulled(start, pulls, "the services") for start in found] or _unbuilt(name, service, asked, made is not None)
         for k, start in enumerate(placed(one, service.place, service.end_line)._replace(mounts=mounts) for one in found):
             span = service.span
             together = f"{n} {' '.join(one.text for one in service.get('profiles'))}"
@@ -82,16 +80,7 @@ def _pulls(document: Item) -> Iterator[Word]:
     for _, service in document.get("services").items():
         for item in (service.get("entrypoint"), service.get("command")):
             text = " ".join([item.text, *(one.text for one in item)])
-            yield from (Word(model, item.place) for model in _PULLED.findall(text))
-
-
-def _pulled(start: Start, pulls: list[Word]) -> Start:
-    """A server that loads what it is asked for, with the one model that the services pull."""
-    waits = start.engine and not start.words and engines.arguments(start.engine).waiting
-    if not waits or len({word.text for word in pulls}) != 1:
-        return start
-    note = Finding("note", "note", f"{pulls[0].text} is the one model that the services pull: taken to be what is loaded", pulls[0].place)
-    return start._replace(words=(pulls[0],), faults=(*start.faults, note))
+            yield from (Word(model, item.place) for model in PULLED.findall(text))
 
 
 def _built(service: Item, image: Word, asked: Mapping[str, Word], source: str, beside: ReadBeside) -> tuple[str, Built] | None:

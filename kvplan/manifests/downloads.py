@@ -7,9 +7,12 @@ downloader (--source, --output-dir); wget(1), curl(1).
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import islice
 
-from kvplan.engines.common.words import Finding
+from kvplan import engines
+from kvplan.engines.common.words import Finding, Word
+from kvplan.manifests.command import Start
 from kvplan.manifests.values import Found
 from kvplan.manifests.weights import by_name
 
@@ -20,6 +23,10 @@ _PATH = r"([\w./~-]*/[\w./-]+)"
 _HF = re.compile(rf"\b(?:huggingface-cli|hf) download {_REPOSITORY}([^\n|;&]*)")
 _LOCAL = re.compile(rf"--local-dir[ =]{_PATH}")
 _SNAPSHOT = re.compile(rf"\bsnapshot_download\(\s*(?:repo_id ?= ?)?{_REPOSITORY}[ ,]([^()]{{0,400}})")
+_NAMED, _BY_NAME = (
+    re.compile(rf"^[ \t]*([A-Za-z_]\w*) ?= ?[\"']{_REPOSITORY}[\"']", re.MULTILINE),
+    re.compile(r"(\brepo_id ?= ?)([A-Za-z_]\w*)"),
+)
 _LOCAL_DIR = re.compile(rf"\blocal_dir ?= ?{_PATH}")
 _SOURCE = re.compile(rf"--source[ =](?:hf://)?{_REPOSITORY} +--output-dir[ =]{_PATH}")
 _FILE = re.compile(
@@ -33,6 +40,8 @@ def of_text(text: str) -> dict[str, str]:
     """Path -> the model that is put there, of literal commands; a path to which two go is left out."""
     if "download" not in text and "huggingface.co" not in text:
         return {}
+    named = {match[1]: match[2] for match in islice(_NAMED.finditer(text), _MOST)}  # `repo = "ORG/NAME"`, `repo_id=repo`
+    text = _BY_NAME.sub(lambda match: f"{match[1]}{named.get(match[2], match[2])}", text)
     plain = re.sub(r"[ \t]+", " ", _BLANKS.sub(" ", text)).replace('"', "").replace("'", "")
     found: list[tuple[str, str]] = []
     for pattern, local in ((_HF, _LOCAL), (_SNAPSHOT, _LOCAL_DIR)):
@@ -48,6 +57,18 @@ def of_text(text: str) -> dict[str, str]:
     for path, model in found:
         every.setdefault(_same(path), set()).add(model)
     return {path: models.pop() for path, models in every.items() if len(models) == 1}
+
+
+PULLED = re.compile(r"\bollama\s+pull\s+[\"']?([\w./:-]+)")
+
+
+def pulled(start: Start, pulls: Sequence[Word], who: str) -> Start:
+    """A server that loads what it is asked for, with the one model that `who` pull."""
+    waits = start.engine and not start.words and engines.arguments(start.engine).waiting
+    if not waits or len({word.text for word in pulls}) != 1:
+        return start
+    note = Finding("note", "note", f"{pulls[0].text} is the one model that {who} pull: taken to be what is loaded", pulls[0].place)
+    return start._replace(words=(pulls[0],), faults=(*start.faults, note))
 
 
 def _with_files(repository: str, folder: str, rest: str) -> list[tuple[str, str]]:

@@ -51,7 +51,7 @@ class Site(NamedTuple):
 
 MOUNTED = "/mnt/models"  # where KServe puts what storageUri names
 CONTAINER = "NVIDIA_VISIBLE_DEVICES"
-VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", CONTAINER)
+VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES", CONTAINER)
 _DEVICES = re.compile(r"[\w-]*(\s*,\s*[\w-]+)*")
 _NONE = ("nodevfiles", "none", "void")
 NO_DEVICE = "the file does not say which GPU it runs on"
@@ -78,6 +78,7 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside, *, joins: bo
         return None
     question = dict(answer.question)
     unresolved = [*answer.unresolved, *missing, *site.unresolved]
+    unresolved = [u._replace(what="model") if u.what in ("path", "hub") else u for u in unresolved]  # options that name it
     twice = words is not start.words  # options of the command are to win over those of a file
     said = tuple(of_others.told(one, table) for one in answer.findings if not (twice and one.rule == "given-twice"))
     if answer.adapters:
@@ -101,7 +102,10 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside, *, joins: bo
     unresolved += more_open
     model_given = answer.model or site.model
     if site.model and model_given and str(model_given.value).startswith(MOUNTED):
-        model_given = site.model
+        below, uri = str(model_given.value).removeprefix(MOUNTED).strip("/"), str(site.model.value)
+        model_given = (
+            site.model._replace(value=f"{uri.rstrip('/')}/{below}") if below and not uri.startswith(("hf:", "oci:")) else site.model
+        )
     model, open_model = _model(model_given, start, any(u.what == "model" for u in unresolved))
     if known := weights.meant(model) if model and "$" in model else None:
         hint = f"; did you mean {known}?"
@@ -125,7 +129,7 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside, *, joins: bo
         question=_plain(question),
         places=places,
         unresolved=tuple(dict.fromkeys(unresolved)),
-        findings=tuple(f._replace(file=source) for f in (*start.faults, *said, *notes, *site.findings)),
+        findings=tuple(f._replace(file=source) for f in dict.fromkeys((*start.faults, *said, *notes, *site.findings))),
         local_dp=answer.local_dp,
         weights=answer.weights or start.weights,
         trusts=answer.trusts,

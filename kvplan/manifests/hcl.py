@@ -42,7 +42,7 @@ def is_terraform(source: str) -> bool:
 
 
 def read(text: str, source: str, manifests: Callable[[Item], Iterator[tuple[Start, Site]]]) -> Iterator[tuple[Start, Site]]:
-    """The engines that the file's resources start. `manifests` reads a text that is YAML: an object's, or a chart's values."""
+    """The engines that the file's resources start. `manifests` reads a text that is YAML, or the mapping that it would be."""
     tree = _Reader(text, source).block(0)
     names = {f"var.{name}": body.get("default").text for name, body in _labelled(tree, "variable") if body.get("default").text}
     for locals_ in tree.get("locals"):
@@ -115,6 +115,9 @@ def _resource(
     if label.startswith("runpod_"):
         named = {re.sub(r"_(\w)", lambda match: match[1].upper(), key): one for key, one in body.items()}
         yield from rented.runpod(replace(body, value=named), 1, source)
+    for values in body.get("values") if label.startswith("helm_release") else ():
+        if isinstance(values.value, dict):  # yamlencode({ ... })
+            yield from manifests(values)
     machine = next((body.get(key) for key in _MACHINES if body.get(key)), None)
     device, why = accelerators.instance(machine, "machine type") if machine else (None, NO_DEVICE)
     for text in _texts(body):
@@ -251,7 +254,7 @@ class _Reader:
             self._next()
             return self.value(depth + 1) if self._peek()[1] != ")" else Item("", "", Place(line), line)
         if text in ("true", "false", "null") or re.fullmatch(r"-?\d+(\.\d+)?", text):
-            return Item(text, text, Place(line), line)
+            return Item({"true": True, "false": False}.get(text, text), text, Place(line), line)
         return Item("${" + text + "}", "${" + text + "}", Place(line), line)
 
 

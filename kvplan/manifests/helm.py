@@ -32,10 +32,23 @@ STACK_OTHERS = frozenset({"v0", "v1", "enableChunkedPrefill", "enablePrefixCachi
 OF_RAY = "pipelineParallelSize"
 #: Sections of a chart that is not known, which hold an engine's options under their names, as its own top does.
 SECTIONS = ("vllm", "engine", "config", "server", "model", "serving")
-MODELS = (("model", "id"), ("model", "name"), ("model", "repository"), ("modelId",), ("modelName",), ("model",), ("huggingface", "model"))
+MODELS = (
+    ("model", "id"),
+    ("model", "repoId"),
+    ("model", "modelId"),
+    ("model", "huggingfaceId"),
+    ("model", "name"),
+    ("model", "repository"),
+    ("modelId",),
+    ("modelName",),
+    ("model",),
+    ("huggingface", "model"),
+)
 NAMING = ("@model", "@path", "@hub", "@config")  # options that name files
 MAX_DEPTH = 8
 _VALUE = re.compile(r"\{\{-?\s*\.Values\.([\w.]+)\s*-?\}\}")
+#: Parts that fetch a model with the engine's image, or ask a server: they load none.
+_FETCHES = re.compile(r"(^|[a-z_-])(down|pre)load|^(init|pull|fetch|bench|test|probe|exporter)", re.IGNORECASE)
 #: What holds the settings of a pod beside a container's own, as charts spell it.
 _PODS = ("pod", "defaultPodOptions", "podOptions")
 _PLACED = ("nodeSelector", "affinity", "runtimeClassName")
@@ -55,10 +68,9 @@ def _stacks(document: Item, depth: int = 0) -> Iterator[Item]:
 
 def read(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
     """The engines that the chart would start."""
-    for spec in (
-        document.get("servingEngineSpec", "modelSpec") if document.get("servingEngineSpec", "enableEngine").value is not False else ()
-    ):
-        if spec.get("enabled").value is not False:
+    specs = document.get("servingEngineSpec", "modelSpec")
+    for spec in [specs] if isinstance(specs.value, dict) else specs:  # one mapping in charts made after it
+        if document.get("servingEngineSpec", "enableEngine").value is not False and spec.get("enabled").value is not False:
             yield from _stack(document, spec, n, source)
     if document.get("modelArtifacts"):
         for role in ("decode", "prefill"):
@@ -110,10 +122,15 @@ def _idle(key: str, config: Item) -> Finding:
 def _requested(document: Item, spec: Item) -> Hardware:
     """requestGPU and requestGPUType; node labels from nodeSelectorTerms or nodeSelector."""
     terms = spec.get("nodeSelectorTerms") or document.get("servingEngineSpec", "nodeSelectorTerms")
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}} if terms else NOTHING
+    affinity = _affinity(terms) if terms else NOTHING
     gpu, kind = spec.get("requestGPU"), spec.get("requestGPUType").text or "nvidia.com/gpu"
     pod = made({"affinity": affinity, "nodeSelector": spec.get("nodeSelector")}, spec)
     return of_pod(pod, [made({"resources": {"limits": {kind: gpu}}}, spec) if gpu else spec])
+
+
+def _affinity(terms: Item) -> Item:
+    """Terms that a chart puts into its pods' affinity."""
+    return made({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}, terms)
 
 
 def _llm_d(document: Item, part: Item, role: str, n: int, source: str) -> Iterator[tuple[Start, Site]]:
@@ -180,11 +197,13 @@ def holders(document: Item, name: str = "", placed: Mapping[str, Item] = {}, dep
     """The mappings with an image that serves models, each with where its pod may run; none of a part that is turned off."""
     own = [document, *(document.get(key) for key in _PODS)]
     placed = {**placed, **{key: one.get(key) for one in own for key in _PLACED if one.get(key)}}
+    if terms := document.get("nodeAffinity", "nodeSelectorTerms") or document.get("nodeSelectorTerms"):
+        placed["affinity"] = _affinity(terms)
     image = reference(document.get("image"))
     if image and (images.find(image) or images.like(image) or foreign.of_image(image)):
         yield name, document, Item(dict(placed), "", document.place, document.end_line)
     for key, item in document.items() if depth < MAX_DEPTH else ():
-        if isinstance(item.value, dict) and item.get("enabled").value is not False:
+        if isinstance(item.value, dict) and item.get("enabled").value is not False and not _FETCHES.search(key):
             yield from holders(item, key, placed, depth + 1)
 
 

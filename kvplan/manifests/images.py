@@ -55,7 +55,8 @@ def find(reference: str) -> Image | None:
             number = inside or (re.match(known.tag, tag) if known.tag else None)
             maybe = "" if number or not known.tag else _maybe(tag)
             version = number[1] if number else next((one for mark, one in known.holds.items() if tag.startswith(mark)), None)
-            unsaid = tag if not version and not known.tag and re.search(r"\d", tag) else ""
+            is_newest = known.tag and re.match(r"latest|nightly|main|master|dev|edge", tag)
+            unsaid = tag if not version and not maybe and not is_newest and re.search(r"\d", tag) else ""
             return Image(engine, version, known.entrypoint, known.default, maybe, unsaid)
     return None
 
@@ -77,7 +78,7 @@ def like(reference: str) -> Image | None:
     if _BESIDE.search(repository.rsplit("/", 1)[-1]):
         return None
     for engine, word, entrypoint in _NAMED:
-        if re.search(rf"(^|[-_/.])({word})($|[-_./]|\d)", last):
+        if re.search(rf"(^|[-_/.{{$(])({word})($|[-_./]|\d)", last):
             return Image(engine, None, entrypoint, maybe=_maybe(name.removeprefix(repository).lstrip(":")))
     return None
 
@@ -87,8 +88,10 @@ def _maybe(tag: str) -> str:
     return numbers[1] if numbers else ""
 
 
-def tagged(image: Image | None, place: Place) -> Finding | None:
-    """What a tag may say that is not known to say it."""
+def tagged(image: Image | None, place: Place, *, is_open: bool = False) -> Finding | None:
+    """What a tag may say that is not known to say it. `is_open`: a variable stands for the image."""
+    if image is not None and is_open and not image.version:
+        return Finding("tag", "note", "which image it is stands elsewhere: the newest release is taken; give --engine-version", place)
     if image is not None and image.unsaid:
         said = f"the tag {image.unsaid[:60]} does not number {image.engine}'s releases, and which it holds is not known here"
         return Finding("tag", "note", f"{said}: the newest is taken; give --engine-version", place)
@@ -96,6 +99,16 @@ def tagged(image: Image | None, place: Place) -> Finding | None:
         return None
     said = f"the image is not {image.engine}'s own, and what its tag numbers is not known: if that is {image.engine}'s release, give"
     return Finding("tag", "note", f"{said} --engine-version {image.maybe}", place)
+
+
+def not_known(reference: str, place: Place) -> Finding | None:
+    """What a digest, or the tag of an image that is none of an engine's, leaves open."""
+    name, _, digest = reference.partition("@")
+    tag = name.rpartition("/")[2].partition(":")[2]
+    if not digest and not re.search(r"\d", tag):
+        return None
+    shown = digest[:19] if digest else f"{name.rpartition('/')[2][:80]}"
+    return Finding("tag", "note", f"which release {shown} holds is not known here: the newest is taken; give --engine-version", place)
 
 
 def only(engine: str, words: Sequence[Word]) -> list[Word]:

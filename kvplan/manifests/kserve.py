@@ -5,6 +5,7 @@ What they run: config/runtimes/kserve-huggingfaceserver*.yaml and config/llmisvc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from kvplan.engines.common.words import Finding, Given, Unresolved, Word, words
@@ -28,6 +29,7 @@ FIELDS = frozenset({
 })  # fmt: skip
 LORA = {"maxRank": "--max-lora-rank", "maxAdapters": "--max-loras", "maxCpuAdapters": "--max-cpu-loras"}
 OFFLOADING = '{"kv_connector":"OffloadingConnector","kv_role":"kv_both"}'
+_OPTION = re.compile(r"MODEL|ARGS|_LEN|PARALLEL|MEMORY_UTIL|_SEQS|QUANT|DTYPE|CONTEXT")  # variables that name an option
 MANAGED = "serving.kserve.io/exp-dra-device-"
 
 
@@ -82,6 +84,8 @@ def _model(document: Item, label: str, others: Sequence[Item], n: int, source: s
     env = pods.environment([model.get("env")], [*model.get("envFrom")], others, pod)
     given = pods.expand(model.get("args"), env)
     absent = f"the runtime {runtime} is not in this file: what it sets itself is not read"
+    for_it = ", ".join(name for name in env if _OPTION.search(name))
+    absent += f", nor what it makes of {for_it[:160]}" if for_it and not given else ""
     site = pods.site(pod, model, hardware, n, pod.model)._replace(name=label, span=predictor.span)
     engine = None if own else _told(runtime, model.get("modelFormat", "name").text, given)
     if engine == "":

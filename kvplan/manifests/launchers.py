@@ -70,13 +70,6 @@ def grown(node: ast.Expr, names: Mapping[str, Any]) -> tuple[str, str, ast.expr]
     return (name, how, call.args[0]) if how in ("append", "extend") and isinstance(names.get(name), list) else None
 
 
-def only_filters(node: ast.ListComp) -> bool:
-    """`[word for word in words if word]`."""
-    one = node.generators[0]
-    names = [node.elt, one.target, *one.ifs]
-    return len(node.generators) == 1 and all(isinstance(n, ast.Name) for n in names) and len({getattr(n, "id", "") for n in names}) == 1
-
-
 def class_of(node: ast.Call) -> str:
     """`C(...)`, `C.bind(...)`, `C.options(...).bind(...)`: C."""
     func = node.func

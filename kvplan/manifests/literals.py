@@ -19,6 +19,9 @@ class Open(NamedTuple):
     name: str
 
 
+TYPES = {"int": int, "float": float, "str": str, "bool": bool}  # as arguments of a program's own functions
+
+
 def flat(parts: list[tuple[Any, bool]]) -> list[Any]:
     return [value for part, spread in parts for value in (part if spread and isinstance(part, list) else [part])]
 
@@ -89,7 +92,7 @@ def compared(sign: ast.cmpop, left: Any, right: Any) -> bool | None:
 
 def cast(name: str, value: Any) -> Any:
     try:
-        return value if isinstance(value, Open) else {"int": int, "float": float, "str": str, "bool": bool}[name](value)
+        return value if isinstance(value, Open) else TYPES[name](value)
     except (TypeError, ValueError, OverflowError):
         return Open("a number")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
@@ -198,3 +198,13 @@ def made(value: Any, at: Item) -> Item:
     if isinstance(value, Item):
         return value
     return Item({key: made(one, at) for key, one in value.items()}, "", at.place, at.end_line)
+
+
+def moved(item: Item, place: Place) -> Item:
+    """What another file says, told where this one names it."""
+    value: Any = item.value
+    if isinstance(value, dict):
+        value = {key: moved(one, place) for key, one in value.items()}
+    elif isinstance(value, list):
+        value = [moved(one, place) for one in value]
+    return replace(item, value=value, place=place, end_line=place.line)

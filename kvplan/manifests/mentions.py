@@ -11,15 +11,17 @@ from kvplan.manifests import images
 MOST = 200  # places in a text that are looked at
 _PACKAGES = {"vllm": "vllm", "sglang": "sglang", "lmdeploy": "lmdeploy", "tensorrt-llm": "tensorrt[-_]llm"}
 _ENGINES = re.compile(
-    r"\b(vllm|sglang|trtllm-serve|tensorrt[-_]llm|llama[-.](?:server|cpp)|ollama|kserve|lmdeploy|mlx_lm)\b", re.IGNORECASE
+    r"\b(vllm|sglang(?:_router)?|trtllm-serve|tensorrt[-_]llm|llama[-.](?:server|cpp)|ollama|kserve|lmdeploy|mlx_lm)\b", re.IGNORECASE
 )
 
 
 _OTHER = r"pip3? uninstall [^\n\"']{0,80}\b%s\b"
+_OFF = re.compile(r"^[ ]*(?:- )?enabled:[ ]*false\b", re.MULTILINE)
 _REGISTRY = re.compile(r"[\"']([\w./-]+:[\w.-]+)[\"']")
 #: Programs of one's own that a script or a unit runs.
 _RUNS = re.compile(
     r"^(?![ \t]*#).*?(?:\b(?:bash|sh|source)\s+[\"']?([\w./${}-]+\.sh)\b|^(?:exec\s+)?(\./[\w./-]+)[ \t]*$|^ExecStart=-?(/[\w./-]+)"
+    r"|\b(?:envsubst\b[^\n|;]*?<|kubectl\b[^\n|;]*?\bapply\b[^\n|;]*?(?:-f|--filename)[ =])\s*[\"']?([\w./${}-]+\.ya?ml)"
     r"|\bpython[\d.]*\s+(?:-[uB]\s+)*(?:-m\s+((?:src|app|api|server|scripts)\.[\w.]+)|([\w./-]+\.py)))",
     re.MULTILINE,
 )
@@ -38,9 +40,11 @@ def why_empty(text: str) -> tuple[str, int]:
     if named is None:
         return "no command of an inference engine in it", 1
     every = [next(filter(None, match.groups())) for match in islice(_RUNS.finditer(text), MOST)]
-    runs = [one for one in dict.fromkeys(every) if not one.endswith(("setvars.sh", "conda.sh", "nvm.sh"))][:3]
-    other = f"; {' and '.join(one[:80] for one in runs)}, which it runs, is not read" if runs else ""
-    return f"no command of an inference engine in it that can be followed, though it names {named[1]}{other}", named[0]
+    runs = [one for one in dict.fromkeys(every) if not one.endswith(("setvars.sh", "conda.sh", "nvm.sh"))]
+    first = sorted(runs, key=lambda one: _ENGINES.search(one) is None)[:3]  # those whose name says an engine
+    other = f"; {' and '.join(one[:80] for one in first)}, which it runs, {'are' if len(first) > 1 else 'is'} not read" if first else ""
+    off = "; what stands beside `enabled: false` starts nothing" if _OFF.search(text) else ""
+    return f"no command of an inference engine in it that can be followed, though it names {named[1]}{other}{off}", named[0]
 
 
 def pinned(text: str) -> dict[str, tuple[str | None, Finding]]:
@@ -53,9 +57,12 @@ def pinned(text: str) -> dict[str, tuple[str | None, Finding]]:
         if len({other.version for other, _ in known if other.engine == one.engine}) == 1 and one.version:
             message = f"{match[1]} is the one image of it in the file: taken to be what runs"
             found[one.engine] = (one.version, Finding("note", "note", message, Place(text.count("\n", 0, match.end()) + 1)))
-    for engine in [one for one in found if one in _PACKAGES and re.search(_OTHER % _PACKAGES[one], text)]:
-        message = f"the image's {engine} is taken out and another put in: which release that is does not stand here; give --engine-version"
-        found[engine] = (None, found[engine][1]._replace(message=message))
+    for engine, name in _PACKAGES.items():
+        if (engine in found or re.search(r"^FROM ", text, re.MULTILINE)) and (out := re.search(_OTHER % name, text)):
+            message = (
+                f"the image's {engine} is taken out and another put in: which release that is does not stand here; give --engine-version"
+            )
+            found[engine] = (None, Finding("tag", "note", message, Place(text.count("\n", 0, out.end()) + 1)))
     for engine, name in _PACKAGES.items():
         pattern = re.compile(rf"^(?![ \t]*#).*?(?<![\w-]){name}(?:\[[\w,-]+\])?==v?(\d[\w.]*\d|\d)(?![\w.*])", re.MULTILINE)
         many = list(islice(pattern.finditer(text), MOST))

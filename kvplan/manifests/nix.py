@@ -25,8 +25,6 @@ _TOKEN = re.compile(
 )
 _OPERATORS = frozenset({"++", "//", "+", "==", "!=", "<=", ">=", "<", ">", "&&", "||", "->", "-", "*", "/", "?"})
 _ENDS = frozenset({";", ")", "]", "}", ",", "then", "else", "in", ""})
-
-
 _SIGNS = {"*": ast.Mult(), "+": ast.Add(), "-": ast.Sub()}
 
 
@@ -348,7 +346,7 @@ def _joined(node: _Node, scope: _Scope, depth: int) -> Item:
         return Item(result, result, left.place, end)
     if sign == "+" and isinstance(left.value, str) and isinstance(right.value, str):
         return Item(left.text + right.text, left.text + right.text, left.place, end, left.style)
-    return left if sign == "//" and isinstance(left.value, dict) else _open(node, "value")
+    return next((one for one in (left, right) if sign == "//" and isinstance(one.value, dict)), _open(node, "value"))
 
 
 def _called(node: _Node, scope: _Scope, depth: int) -> Item:
@@ -359,7 +357,10 @@ def _called(node: _Node, scope: _Scope, depth: int) -> Item:
         return own
     given = [_value(one, scope, depth + 1) for one in arguments[:6]]
     last = given[-1]
-    if name.startswith("optional"):  # only where a condition holds
+    if name == "fetchurl" and last.get("url").text:
+        return last.get("url")
+    whole = isinstance(last.value, dict) and any(isinstance(one.value, dict) for one in last.value.values())
+    if name.startswith("optional") and not whole:  # only where a condition holds; a whole server is read all the same
         return _open(node, "optional")
     if name in ("concatStringsSep", "escapeShellArgs", "concatStrings", "toGNUCommandLineShell") and isinstance(last.value, list):
         between = given[0].text if name == "concatStringsSep" else "" if name == "concatStrings" else " "

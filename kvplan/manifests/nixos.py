@@ -19,6 +19,7 @@ from kvplan.manifests.script import read_script
 from kvplan.manifests.words import Command, filled
 
 _COMMANDS = frozenset({"ExecStart", "script", "cmd", "command", "text", "exec"})
+_NAMELESS = frozenset({"text", "serviceConfig", "ExecStart", "script"})  # the name of the unit or file around them says more
 _ASIDE = frozenset({"options", "description", "meta", "example", "assertions"})
 
 
@@ -41,7 +42,7 @@ def _walk(item: Item, key: str, env: dict[str, Word], source: str) -> Iterator[t
     elif isinstance(item.value, str) and item.style and units.is_unit(item.text, ""):
         for start, site in units.read(item.text, source):  # the text of a unit, which others write to its place
             yield key, start._replace(gpus=start.gpus or site.n_devices, place=item.place, end_line=item.end_line), item
-    elif isinstance(item.value, str) and (key in _COMMANDS or item.style) and names_engine(item.text):
+    elif isinstance(item.value, str) and (key in _COMMANDS or item.style) and (key == "ExecStart" or names_engine(item.text)):
         try:
             script = read_script(item.text, source, base=item.body, env=env)
         except SpecError:
@@ -71,7 +72,7 @@ def _set(item: Item, key: str, env: dict[str, Word], source: str) -> Iterator[tu
     else:
         for name, part in item.items():
             if name not in _ASIDE:
-                yield from _walk(part, name, env, source)
+                yield from ((key if one in _NAMELESS else one, start, held) for one, start, held in _walk(part, name, env, source))
 
 
 def _llama(item: Item, env: dict[str, Word], source: str) -> Iterator[tuple[str, Start, Item]]:

@@ -9,10 +9,11 @@ from typing import NamedTuple
 from kvplan.engines.common.words import Finding, Given, Place, Unresolved, Word
 from kvplan.manifests.accelerators import Hardware, of_pod
 from kvplan.manifests.command import Start, container
+from kvplan.manifests.downloads import PULLED, pulled
 from kvplan.manifests.found import Site
 from kvplan.manifests.host import not_quantities, of_container
 from kvplan.manifests.marked import NOTHING, Item
-from kvplan.manifests.words import replaced
+from kvplan.manifests.words import filled, replaced
 
 _REFERENCE = re.compile(r"\$(\$?)\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 
@@ -47,9 +48,19 @@ def read(pod: Pod, others: Sequence[Item], n: int, source: str) -> Iterator[tupl
     beyond = [item for item in items if _sees_all(item)]
     for item in items:
         hardware = of_pod(pod.spec, [item], others)
+        pulls = list(_pulls([*pod.spec.get("initContainers"), *items]))
         shared = _shared(item, hardware, [other for other in (items if item in beyond else beyond) if other is not item])
         for one, where in start(pod, item, hardware, others, n, source):
-            yield one, where._replace(findings=(*where.findings, *shared))
+            yield pulled(one, pulls, "the pod's containers"), where._replace(findings=(*where.findings, *shared))
+
+
+def _pulls(items: Sequence[Item]) -> Iterator[Word]:
+    """The models that the containers of a pod pull, as they start too."""
+    for item in items:
+        env = environment([item.get("env")], [], [])
+        for run in (item.get("command"), item.get("args"), item.get("lifecycle", "postStart", "exec", "command")):
+            text = filled(Word(" ".join([run.text, *(one.text for one in run)]), run.place), env).text
+            yield from (Word(model, run.place) for model in PULLED.findall(text))
 
 
 def _sees_all(item: Item) -> bool:

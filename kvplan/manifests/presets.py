@@ -16,8 +16,8 @@ from kvplan.manifests.budget import spend
 from kvplan.manifests.command import Start
 from kvplan.manifests.found import NO_DEVICE, Site
 
-_SECTION = re.compile(r"\s*\[([^\]]{1,200})\]\s*$")
-_PAIR = re.compile(r"\s*([A-Za-z][\w-]*)\s*=\s*(.*?)\s*$")
+_SECTION = re.compile(r"\s*\[([^\]]{1,200})\]\s*(?:[;#].*)?$")
+_PAIR = re.compile(r"\s*([A-Za-z][\w-]*)\s*=\s*([^;#]*?)\s*(?:[;#].*)?$")  # a remark ends a value (common/preset.cpp, eol-start)
 _MODELS = frozenset({"model", "m", "hf", "hf-repo", "hfr", "model-url", "mu", "LLAMA_ARG_MODEL", "LLAMA_ARG_HF_REPO"})
 Section = tuple[str, int, list[tuple[str, str, int]]]  # name, line, (key, value, line) of each pair
 #: Keys of the router itself.

@@ -14,7 +14,9 @@ WRAPPERS = frozenset({
     "flock", "systemd-run", "catatonit", "su-exec", "setpriv", "oc", "kubectl", "pty", "systemd-inhibit", "caffeinate", "builtin",
 })  # fmt: skip
 #: They take a command as one word, or as the words that follow their own.
-LAUNCHERS = frozenset({"ssh", "tmux", "screen", "su", "watch", "ray", "docker", "podman", "nerdctl", *WRAPPERS})
+LAUNCHERS = frozenset(
+    {"ssh", "tmux", "screen", "su", "watch", "ray", "docker", "podman", "nerdctl", "docker-compose", "podman-compose", *WRAPPERS}
+)
 SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash"})
 #: They start a command on machines that are not known here; they leave one running.
 ELSEWHERE = frozenset({"srun", "mpirun", "mpiexec", "kubectl", "oc", "ray"})

@@ -16,8 +16,9 @@ from kvplan.errors import SpecError
 from kvplan.manifests import launchers, mentions, requested
 from kvplan.manifests.budget import spend
 from kvplan.manifests.command import Start, scripts, starts
+from kvplan.manifests.comprehended import unrolled
 from kvplan.manifests.found import NO_DEVICE, Site
-from kvplan.manifests.literals import Open, cast, compared, flat, joined, known, operated, option, parse, shown, split, word
+from kvplan.manifests.literals import TYPES, Open, cast, compared, flat, joined, known, operated, option, parse, shown, split, word
 from kvplan.manifests.marked import Item
 from kvplan.manifests.script import read_script
 from kvplan.manifests.words import Command
@@ -148,7 +149,7 @@ class _Reader:
             if isinstance(node, ast.ClassDef):
                 yield from self._block(node.body, _Scope(names, self._env), self._decorated(node, site), node.name)
             elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                inner = {**names, **self._parameters(node, owner, _Scope(names, self._env))}
+                inner = {**names, **self._parameters(node, owner)}
                 yield from self._block(node.body, _Scope(inner, self._env), self._decorated(node, site), owner)
             else:
                 self._assign(node, names)
@@ -159,13 +160,13 @@ class _Reader:
                     yield from self._block(inner_body, here, site, owner)
                 self._branched(node, names)
 
-    def _parameters(self, node: ast.FunctionDef | ast.AsyncFunctionDef, owner: str, scope: _Scope) -> dict[str, Any]:
-        """A function's parameters: what the one call of its class gives, else their defaults, else open."""
+    def _parameters(self, node: ast.FunctionDef | ast.AsyncFunctionDef, owner: str, *, called: bool = False) -> dict[str, Any]:
+        """A function's parameters: what the one call of its class gives, but for one that is `called`, else their defaults, else open."""
         arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
         plain = [*node.args.posonlyargs, *node.args.args]
         defaults = dict(zip([a.arg for a in plain[len(plain) - len(node.args.defaults) :]], node.args.defaults, strict=True))
         defaults |= {a.arg: d for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if d is not None}
-        call = self._bound.get(owner) if node.name == "__init__" else self._bound.get(node.name)
+        call = None if called else self._bound.get(owner if node.name == "__init__" else node.name)
         given: dict[str, ast.expr] = dict(launchers.given(call, [a.arg for a in plain if a.arg != "self"])) if call else {}
         found: dict[str, Any] = {}
         self._within.append(node)
@@ -281,7 +282,7 @@ class _Reader:
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.Name):
-            return scope.names.get(node.id, Open(node.id))
+            return scope.names.get(node.id, TYPES.get(node.id, Open(node.id)))
         if isinstance(node, ast.Attribute):
             if launchers.dotted(node) == "sys.executable":
                 return "python3"
@@ -305,9 +306,8 @@ class _Reader:
             return -value if isinstance(value, (int, float)) else value
         if isinstance(node, ast.IfExp) and (holds := self._truth(node.test, scope, again)) is not None:
             return self._value(node.body if holds else node.orelse, scope, again)
-        if isinstance(node, ast.ListComp) and launchers.only_filters(node):  # [word for word in words if word]
-            held = self._value(node.generators[0].iter, scope, again)
-            return [one for one in held if one or not node.generators[0].ifs] if isinstance(held, list) else Open("a list")
+        if isinstance(node, ast.ListComp):
+            return unrolled(node, scope.names, lambda part, names: self._value(part, _Scope(names, self._env), again))
         if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
             values = [self._value(v, scope, again) for v in node.values]
             return next((v for v in values if not isinstance(v, Open) and v), values[-1])
@@ -359,7 +359,7 @@ class _Reader:
     def _returned(self, own: ast.FunctionDef, call: ast.Call, scope: _Scope, depth: int) -> Any:
         """What a function of the module returns: its assignments read in their order, up to a `return` that always runs."""
         arguments = [a.arg for a in (*own.args.posonlyargs, *own.args.args) if a.arg != "self"]
-        names = {**self._scope.names, **self._parameters(own, "", self._scope)}
+        names = {**self._scope.names, **self._parameters(own, "", called=True)}
         names |= dict(zip(arguments, (self._value(a, scope, depth) for a in call.args), strict=False))
         names |= {k.arg: self._value(k.value, scope, depth) for k in call.keywords if k.arg}
         body = [*own.body]

@@ -4,7 +4,7 @@ of one's own by its code, where a ConfigMap of the file holds it, else by the va
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from kvplan import engines
@@ -13,7 +13,7 @@ from kvplan.manifests import accelerators, python, requested
 from kvplan.manifests.accelerators import Hardware
 from kvplan.manifests.command import Start
 from kvplan.manifests.found import Site
-from kvplan.manifests.marked import NOTHING, Item, documents
+from kvplan.manifests.marked import NOTHING, Item, documents, moved
 
 
 def is_ray(document: Item) -> bool:
@@ -21,7 +21,9 @@ def is_ray(document: Item) -> bool:
     return document.get("kind").text == "RayService" or bool(document.get("applications")) or bool(document.get("model_loading_config"))
 
 
-def read(document: Item, others: Sequence[Item], n: int, source: str) -> Iterator[tuple[Start, Site]]:
+def read(
+    document: Item, others: Sequence[Item], n: int, source: str, beside: Callable[[str], str | None] = lambda _: None
+) -> Iterator[tuple[Start, Site]]:
     """The engines of the applications; `others` are the file's documents, for ConfigMaps with code."""
     config = document
     if document.get("kind").text == "RayService":
@@ -38,6 +40,11 @@ def read(document: Item, others: Sequence[Item], n: int, source: str) -> Iterato
             for one in found if isinstance(found.value, list) else [found]:
                 if one.get("model_loading_config"):
                     yield from _engine(one, n, f"applications/{name}")
+                elif isinstance(one.value, str) and (text := beside(one.text.removeprefix("./"))) is not None:
+                    note = Finding("config-read", "note", f"{one.text} is read from beside this file", one.place)
+                    for config_ in documents(text, one.text):
+                        for start, site in _engine(moved(config_, one.place), n, f"applications/{name}"):
+                            yield start, site._replace(findings=(*site.findings, note))
                 elif isinstance(one.value, str):  # the path of a file with an LLMConfig
                     why = f"the LLMConfig is in {one.text}, which is checked by itself"
                     start = Start("vllm", (), {}, one.place, one.end_line, in_container=True, opaque=why)
@@ -50,14 +57,28 @@ def _engine(config: Item, n: int, name: str) -> Iterator[tuple[Start, Site]]:
     if isinstance(model.value, dict):
         model = model.get("bucket_uri")
     words = [*([model.word] if model else []), *requested.option_words(config.get("engine_kwargs"))]
+    if degree := config.get("tensor_parallelism", "degree"):  # before engine_kwargs said it (RayLLM)
+        words += [Word("--tensor-parallel-size", degree.place), degree.word]
     engine = "sglang" if "sglang" in config.get("server_cls").text.lower() else "vllm"
+    bound = config.get("max_request_context_length")  # RayLLM's, of the requests
+    said = f"max_request_context_length {bound.text} is not read: {engine}'s own length is max_model_len in engine_kwargs"
+    unread = (Finding("not-read", "note", said, bound.place),) if bound else ()
     device, why = _accelerator(config.get("accelerator_type"))
     place = config.get("accelerator_type").place if config.get("accelerator_type") else config.place
     env = {key: item.word for key, item in config.get("runtime_env", "env_vars").items()}
     start = Start(engine, tuple(words), env, config.place, config.end_line, in_container=True)
     yield (
         start,
-        Site(f"{name}/{loading.get('model_id').text}", n, device, why=why, place=place, span=config.span, unresolved=_lora(config, words)),
+        Site(
+            f"{name}/{loading.get('model_id').text}",
+            n,
+            device,
+            why=why,
+            place=place,
+            findings=unread,
+            span=config.span,
+            unresolved=_lora(config, words),
+        ),
     )
 
 

@@ -141,8 +141,9 @@ def _filled_in(text: str, source: str, env: Mapping[str, Word], beside: ReadBesi
             except SpecError:
                 found = _starts(templates.filled(text, source, last=True), name, env, beside)
         for start, site in found:
-            if start.version is None and start.engine in pins:
-                start = start._replace(version=pins[start.engine][0])
+            if start.engine in pins and (start.version is None or pins[start.engine][0] is None):
+                faults = tuple(one for one in start.faults if one.rule != "tag")
+                start = start._replace(version=pins[start.engine][0], faults=faults)
                 site = site._replace(findings=(*site.findings, pins[start.engine][1]))
             yield start, site._replace(findings=(*site.findings, *findings), unresolved=(*site.unresolved, *unresolved))
     except SpecError as error:
@@ -163,7 +164,7 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
         yield from presets.read(text, source)
         return
     if hcl.is_terraform(source):
-        yield from hcl.read(text, source, lambda held: _block(pages.Block(held.text, True, held.body.line), source, env, beside))
+        yield from hcl.read(text, source, lambda held: _held(held, source, env, beside))
         return
     if nix.is_nix(source):
         yield from nixos.read(text, source)
@@ -204,6 +205,13 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
         yield start, _in_job(start, site, job) if job else site
     for here in script.texts:
         yield from _here(here, source, env, beside, runs=any(start.words for start in runs))
+
+
+def _held(held: Item, source: str, env: Mapping[str, Word], beside: ReadBeside) -> Iterator[tuple[Start, Site]]:
+    """The engines of YAML that stands in another language: its text, or its mapping."""
+    if isinstance(held.value, dict):
+        return _document(held, [held], 1, source, env, beside)
+    return _block(pages.Block(held.text, True, held.body.line), source, env, beside)
 
 
 def _block(block: pages.Block, source: str, env: Mapping[str, Word], beside: ReadBeside) -> Iterator[tuple[Start, Site]]:
@@ -296,12 +304,14 @@ def _template(text: str, source: str) -> SpecError:
 
 
 def _here(here: Text, source: str, env: Mapping[str, Word], beside: ReadBeside, *, runs: bool) -> Iterator[tuple[Start, Site]]:
-    """A manifest that a script hands to kubectl or writes to a file, or a script that one which `runs` no engine itself writes; other texts
-    start nothing."""
+    """A manifest that a script hands to kubectl or writes to a file, a unit that it writes, or a script that one which `runs` no engine
+    itself writes; other texts start nothing."""
     try:
         if here.text.startswith("#!"):
             inner = [] if runs else scripts(read_script(here.text, source, base=here.place, env=env), source)
-            pairs = ((start, Site("")) for start in inner)
+            pairs: Iterator[tuple[Start, Site]] = ((start, Site("")) for start in inner)
+        elif units.is_unit(here.text, ""):
+            pairs = units.read(here.text, source, beside, here.place)
         else:
             found = documents(here.text, source, here.place)
             pairs = (pair for n, document in enumerate(found, 1) for pair in _document(document, found, n, source, env, beside))
@@ -314,7 +324,7 @@ def _here(here: Text, source: str, env: Mapping[str, Word], beside: ReadBeside, 
 def _document(
     document: Item, others: list[Item], n: int, source: str, env: Mapping[str, Word], beside: ReadBeside
 ) -> Iterator[tuple[Start, Site]]:
-    own = list(ray.read(document, others, n, source)) if ray.is_ray(document) else []
+    own = list(ray.read(document, others, n, source, beside)) if ray.is_ray(document) else []
     yield from own
     for values in helm.inner(document, source):
         yield from _document(values, others, n, source, env, beside)

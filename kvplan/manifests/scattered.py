@@ -17,7 +17,7 @@ from kvplan.manifests.budget import grown, spend
 from kvplan.manifests.command import Start, scripts, starts
 from kvplan.manifests.config import option_words
 from kvplan.manifests.found import NO_DEVICE, Site
-from kvplan.manifests.helm import MODELS
+from kvplan.manifests.helm import MODELS, reference
 from kvplan.manifests.marked import NOTHING, Item
 from kvplan.manifests.script import read_script
 from kvplan.manifests.templates import formatted
@@ -31,6 +31,7 @@ _COMMANDS = re.compile(
 _OPTIONS = re.compile(r"^(?P<engine>[a-z]*?)[_-]?(engine|extra|additional|server|cli)?[_-]?(args|arguments|flags|options)$", re.I)
 #: Where a resource names its model, from the nearest mapping outwards.
 _MODELS = (("hf_name",), ("hf_model",), ("model_id",), *MODELS, ("model", "source"), ("spec", "model", "name"))
+_GPUS = (("limits", "nvidia.com/gpu"), ("gpuCount",), ("gpu_count",), ("requestGPU",))
 MACHINES = ("instanceType", "instance_type", "machineType", "machine_type")
 _AN_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
@@ -43,12 +44,31 @@ def read(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
     label = f"{kind}/{document.get('metadata', 'name').text}" if kind else ""
     machine = next((one for holder in (document.get("spec"), document) for name in MACHINES if (one := holder.get(name))), NOTHING)
     device, why = accelerators.instance(machine, "machine type") if machine else (None, NO_DEVICE)
-    gpus = document.get("resources", "limits", "nvidia.com/gpu").count("nvidia.com/gpu")
+    counts = [one.count(name) for *path, name in _GPUS for at in _mappings(document, 0) if (one := at.get(*path, name))]
+    gpus = counts[0] if len({each and each.value for each in counts}) == 1 else None
     commands = list(_walk(document, "", (), source))
     for key, start, item in commands or _walk(document, "", (), source, mapped=True):
         site = Site(label or key, n, device, gpus, 1, why, start.place, span=item.span, host=start.host)
         note = Finding("not-known-kind", "warning", said, item.place)
-        yield start, site._replace(findings=(note,), on=start.on, unresolved=_open(start, item))
+        release, said_so = _release(document, start)
+        yield release, site._replace(findings=(note, *said_so), on=start.on, unresolved=_open(start, item))
+
+
+def _mappings(item: Item, depth: int) -> Iterator[Item]:
+    if isinstance(item.value, dict) and depth < MAX_DEPTH:
+        yield item
+        for _, part in item.items():
+            yield from _mappings(part, depth + 1)
+
+
+def _release(document: Item, start: Start) -> tuple[Start, tuple[Finding, ...]]:
+    """The start with the release of the one image of its engine that the document names, where nothing else says one."""
+    named = {text: one for at in _mappings(document, 0) if (text := reference(one := at.get("image")) or one.text)}
+    of_engine = [(text, known) for text in named if (known := images.find(text)) and known.engine == start.engine]
+    if start.version or len(of_engine) != 1 or not of_engine[0][1].version:
+        return start, ()
+    message = f"{of_engine[0][0][:120]} is the one image of {start.engine} in the file: taken to be what runs"
+    return start._replace(version=of_engine[0][1].version), (Finding("note", "note", message, named[of_engine[0][0]].place),)
 
 
 def _open(start: Start, item: Item) -> tuple[Unresolved, ...]:
@@ -64,6 +84,8 @@ def _walk(item: Item, key: str, above: tuple[Item, ...], source: str, *, mapped:
         return
     spend(1, item.place.line)
     if isinstance(item.value, dict):
+        if above and item.get("enabled").value is False:
+            return
         if mapped and (start := _mapped(item, above)):
             yield key, start, item
             return

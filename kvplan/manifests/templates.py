@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from kvplan.engines.common.words import Finding, Place, Unresolved
 from kvplan.errors import SpecError
 
-_NAME = re.compile(r"\.(j2|jinja2?|tpl|tmpl)$", re.IGNORECASE)
+_NAME = re.compile(r"\.(j2|jinja2?|tpl|tftpl|tmpl|template|in|dist|example|sample)$", re.IGNORECASE)
 _JINJA = re.compile(r"\.(j2|jinja2?)$", re.IGNORECASE)
 MOST_MARKS = 2_000
 _ASIDE = re.compile(r"\{#.{0,4000}?#\}|\{%.{0,4000}?%\}", re.DOTALL)

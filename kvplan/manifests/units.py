@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from kvplan.engines.common.words import Finding, Given, Place, Word
+from kvplan.engines.common.words import START, Finding, Given, Place, Word
 from kvplan.manifests.called import with_called
 from kvplan.manifests.command import Start, container, scripts
 from kvplan.manifests.found import ReadBeside, Site
@@ -40,9 +40,10 @@ def is_unit(text: str, source: str) -> bool:
     )
 
 
-def read(text: str, source: str, beside: ReadBeside = lambda _: None) -> Iterator[tuple[Start, Site]]:
-    """The engines that a unit starts."""
-    settings = list(_settings(text))
+def read(text: str, source: str, beside: ReadBeside = lambda _: None, base: Place = START) -> Iterator[tuple[Start, Site]]:
+    """The engines that a unit starts; `base`: where its text begins in the file."""
+    settings = list(_settings(text, base.line))
+    last = base.line + max(text.count("\n") - 1, 0)
     env: dict[str, Word] = {}
     findings: list[Finding] = []
     for one in settings:
@@ -74,9 +75,9 @@ def read(text: str, source: str, beside: ReadBeside = lambda _: None) -> Iterato
                 found += scripts(script, source)
         if not found and not any(key in at for key in _STARTS) and any(name.startswith("OLLAMA_") for name in env):
             first = next(iter(env.values()))  # what `systemctl edit ollama` writes
-            found = [Start("ollama", (), env, first.place, max(text.count("\n"), 1))]
+            found = [Start("ollama", (), env, first.place, last)]
     for start in found:
-        yield start, Site(name="", n_devices=n, findings=tuple(findings), span=(1, max(text.count("\n"), 1)), limits=_limits(at))
+        yield start, Site(name="", n_devices=n, findings=tuple(findings), span=(base.line, last), limits=_limits(at))
 
 
 def _limits(at: Mapping[str, _Setting]) -> Limits:
@@ -91,7 +92,7 @@ def _entry(at: Mapping[str, _Setting], source: str) -> list[Word] | None:
     return list(split(Word(one.value, one.place), source)) if one else None
 
 
-def _settings(text: str) -> Iterator[_Setting]:
+def _settings(text: str, first: int) -> Iterator[_Setting]:
     lines = text.splitlines()
     n = 0
     while n < len(lines):
@@ -105,7 +106,7 @@ def _settings(text: str) -> Iterator[_Setting]:
         match = None if parts[0].lstrip()[:1] in ("#", ";") else _KEY.match("\n".join(parts), 0)
         if match:
             value = "\n".join(["", *parts[1:]]) if len(parts) > 1 else ""
-            yield _Setting(match[1], _KEY.sub(r"\2", parts[0], 1) + value, Place(start + 1, match.start(2) + 1), n)
+            yield _Setting(match[1], _KEY.sub(r"\2", parts[0], 1) + value, Place(start + first, match.start(2) + 1), n + first - 1)
 
 
 def _expanded(word: Word, env: Mapping[str, Word]) -> Word:

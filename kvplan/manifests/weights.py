@@ -132,11 +132,15 @@ def meant(path: str) -> str | None:
     if path.startswith("oci://"):  # an image that holds a model, told by its tag
         path = path.rpartition("/")[2].rpartition(":")[2]
     parts = [part for part in path.replace("\\", "/").split("/") if part and part not in (".", "..", "~")]
+    if parts and re.fullmatch(r"\w[\w.]*(-\w[\w.]*)*--\w[\w.-]*", parts[-1]):  # ORGANISATION--NAME, as downloads are often called
+        parts = [*parts[:-1], *parts[-1].split("--", 1)]
     hub = next((part for part in parts if part.startswith("models--")), "")
     within = len(parts) > 1 and not parts[-1].lower().startswith(parts[-2].lower())  # a folder of the model's own name is no publisher
+    named = re.fullmatch(r"([A-Za-z0-9-]+)_(\S+\.gguf)", parts[-1]) if parts else None  # ORGANISATION_NAME-TYPE.gguf
     names = (
         [hub.removeprefix("models--").replace("--", "/")] if hub else ["/".join(parts[-2:]) if within else "", parts[-1]] if parts else []
     )
+    names += [f"{named[1]}/{named[2]}"] if named else []
     for n, name in enumerate(names):
         stem = _PART.sub("", re.sub(r"\.gguf$", "", name, flags=re.IGNORECASE))
         match = _FILE.fullmatch(stem) if name.lower().endswith(".gguf") else None

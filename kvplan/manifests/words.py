@@ -84,7 +84,7 @@ def replaced(pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], 
 
 
 def filled(word: Word, asked: Mapping[str, Word]) -> Word:
-    """`$NAME`, `${NAME}`, `${NAME:-default}` replaced, as compose and Dockerfiles have it; a name that nobody gives stays open."""
+    """`$NAME`, `${NAME}`, `${NAME:-default}`, `${NAME:+more}` replaced, as compose and Dockerfiles have it; a name nobody gives is open."""
     missing: list[str] = []
 
     def replace(match: re.Match[str]) -> str:
@@ -92,6 +92,8 @@ def filled(word: Word, asked: Mapping[str, Word]) -> Word:
         if name is None:
             return "$"
         given = asked.get(name)
+        if match[3] in ("+", ":+"):  # of a variable that nothing sets, nothing
+            return _VARIABLE.sub(replace, match[4]) if given is not None and (given.text or match[3] == "+") else ""
         if given is not None and not given.missing and (given.text or not (match[3] or "").startswith(":")):
             return given.text
         if match[3] in ("-", ":-"):  # `${A:-${B:-default}}`

@@ -52,7 +52,7 @@ def handed(found: Sequence[Word]) -> tuple[str, Sequence[Word], str] | None:
     if first.missing and not re.search(r"[=\s]", first.text) and not FORKS.search(first.text):
         at = next((n for n, w in enumerate(found) if w.text.startswith("-")), len(found))
         at = n + 2 if [w.text for w in own[:1]] == ["serve"] else at  # `$VLLM serve MODEL --option`
-        return (engine, found[at:], "") if (engine := images.by_options(own)) and _is_server(engine, own) else None
+        return (engine, found[at:], "") if (engine := images.by_options(own)) and is_server(engine, own) else None
     if _TELLS.fullmatch(base(first.text)) or CLIENTS.search(" ".join(w.text for w in found[n : n + 4])):
         return None
     inside = [
@@ -68,7 +68,7 @@ def handed(found: Sequence[Word]) -> tuple[str, Sequence[Word], str] | None:
     return None
 
 
-def _is_server(engine: str, own: Sequence[Word]) -> bool:
+def is_server(engine: str, own: Sequence[Word]) -> bool:
     """Whether short options are an engine's for sure: its model's among them, or a long one that it alone has."""
     models = {name for row in engines.arguments(engine).rows if row.to in ("@model", "@path", "@hub") for name in row.names}
     named = {w.text.partition("=")[0] for w in own}
@@ -128,7 +128,7 @@ def _module(at: int, rest: Sequence[Word]) -> Program | None:
         if rest[n].text == "-c" and [w.text for w in rest[n + 2 : n + 3]] == ["serve"] and _VLLM_MAIN.search(rest[n + 1].text):
             return Program(at, "vllm", rest[n + 3 :], "vllm")
         if rest[n].text == "-m" and n + 1 < len(rest):
-            module, own = rest[n + 1].text, rest[n + 2 :]
+            module, own = rest[n + 1].text.strip(), rest[n + 2 :]  # `MODULE\ `: the next line is lost, which is told
             found = next(((e, more[module]) for e in engines.served() if module in (more := engines.arguments(e).modules)), None)
             if found is None:
                 title = foreign.of_module(module)
@@ -206,5 +206,11 @@ def is_other(run: Sequence[Word]) -> bool:
 
 
 def is_before(after: Sequence[Word], n: int) -> bool:
-    """Whether a word that is open stands among the runtime's options: an image that is known comes behind it."""
-    return bool(after[n].missing) and after[n].text.startswith("$") and any(images.find(w.text) for w in after[n + 1 :])
+    """Whether a word that is open stands among the runtime's options: one of them, or an image that is known, comes behind it."""
+    if not after[n].missing or not after[n].text.startswith("$"):
+        return False
+    name, value = (after[n + 1].text, after[n + 2].text) if len(after) > n + 2 else ("", "")
+    more = name in ("--gpus", "--ipc", "--shm-size", "--name", "--volume") or any(
+        name == o and s in value for o, s in (("-e", "="), ("-v", ":"))
+    )
+    return more or any(images.find(w.text) for w in after[n + 1 :])

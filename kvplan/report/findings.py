@@ -18,7 +18,8 @@ def text(verdicts: Sequence[dict[str, Any]]) -> str:
     lines = []
     hidden = 0
     for v in verdicts:
-        lines.append(f"{MARKS[v['status']]} {one_line(v['file'])}:{v['line']} {one_line(v['name'])}: {one_line(v['message'])}")
+        name = "" if v["name"] == v["file"] else f" {one_line(v['name'])}"  # a file that starts none
+        lines.append(f"{MARKS[v['status']]} {one_line(v['file'])}:{v['line']}{name}: {one_line(v['message'])}")
         for f in v["findings"]:
             more = f["message"].removeprefix(v["message"]).removeprefix("; ")  # what the line above has not said yet
             is_shown = f["severity"] != "note" or f["rule"] in SHOWN

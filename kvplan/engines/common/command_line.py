@@ -63,7 +63,7 @@ def parse(engine: Arguments, words: Sequence[Word], version: str | None) -> Pars
             positional += queue[n:]
             break
         name, equals, attached = word.text.partition("=")
-        argument, spelled = _find(engine, table, name)
+        argument, spelled = _find(engine, table, name, version)
         if argument is None and not equals and (short := _attached(table, word.text)):
             argument, spelled, equals, attached = short[0], short[1], "=", short[2]
         if argument is None:
@@ -130,7 +130,7 @@ def _text(argument: Argument, attached: str | None, missing: Missing, queue: Seq
         return attached, missing, n
     if argument.takes == "many":
         many = [] if attached is None else [attached]
-        while attached is None and n < len(queue) and not _is_option(queue[n].text):
+        while attached is None and n < len(queue) and not _is_option(queue[n].text) and not (many and _holds_words(queue[n])):
             many.append(queue[n].text)
             missing += queue[n].missing
             n += 1
@@ -217,13 +217,18 @@ def spellings(engine: Arguments, version: str | None) -> dict[str, tuple[Argumen
     return table
 
 
-def _find(engine: Arguments, table: Mapping[str, tuple[Argument, str]], name: str) -> tuple[Argument | None, str]:
+def _find(
+    engine: Arguments, table: Mapping[str, tuple[Argument, str]], name: str, version: str | None = None
+) -> tuple[Argument | None, str]:
+    """The option that a word means; of several that it may begin, those that the release has."""
     if engine.underscores and name.startswith("--"):
         name = "--" + name[2:].replace("_", "-")
     if name in table:
         return table[name]
     if engine.abbreviations and name.startswith("--") and len(name) > 3:
         longer = [key for key in table if key.startswith(name)]
+        if not version or (engine.releases and three_parts(version) >= three_parts(engine.releases[0])):
+            longer = [key for key in longer if has(engine, table[key][0], version)] or longer
         if len({id(table[key][0]) for key in longer}) == 1:
             return table[longer[0]]
     return None, ""
@@ -268,14 +273,15 @@ def _more_words(
         return [*findings, finding._replace(message=message)], unresolved
     if harmless:
         return [*findings, finding], unresolved
-    shown = ", ".join(dict.fromkeys(word.missing))
-    one = Unresolved("options", finding.message, f"set {shown} where it is used, or give --tp N and --max-model-len N", word.place)
+    shown = ", ".join(name for name in dict.fromkeys(word.missing) if re.match(r"[A-Za-z_{]", name) and " " not in name)
+    first = f"set {shown} where it is used, or " if shown else ""
+    one = Unresolved("options", finding.message, f"{first}give --tp N and --max-model-len N", word.place)
     return findings, unresolved if any(u.what == "options" for u in unresolved) else [*unresolved, one]
 
 
 def _may_hold_more(word: Word) -> Finding:
-    shown = ", ".join(f"${name}" if name[:1] != "$" else name for name in word.missing)
-    return Finding("open-words", "warning", f"{shown} is not set in the file and may hold more options", word.place)
+    shown = ", ".join("a value that is computed" if " " in name else f"${name.removeprefix('$')}" for name in word.missing)
+    return Finding("open-words", "warning", f"what {shown} holds is not known from the file: it may be more options", word.place)
 
 
 def _unknown(engine: Arguments, table: Mapping[str, Any], name: str, place: Place, version: str | None) -> Finding:

@@ -10,6 +10,7 @@ from typing import Any
 
 from kvplan.engines.common.arguments import (
     MIRRORED,
+    NUMBERED,
     Answer,
     Arguments,
     Repository,
@@ -257,6 +258,9 @@ ARGUMENTS = Arguments(
         Repository(r"(^|/)vllm-openai$", ("vllm", "serve"), tag=MIRRORED),
         Repository(r"(^|/)(vllm-cuda-rhel9|vllm-rocm-rhel9)$", ("vllm", "serve"), tag=""),
         Repository(r"(^|/)nvidia/vllm$", tag="", holds=NGC),
+        Repository(
+            r"(\.dkr\.ecr\.[\w-]+\.amazonaws\.com|/deep-learning-containers)/vllm$", tag=rf"{NUMBERED}(?=-gpu-)"
+        ),  # aws/deep-learning-containers, available_images.md,
         Repository(r"(^|/)runpod(-workers)?/worker-(v1-)?vllm$", ("vllm", "serve"), tag="", holds=RUNPOD),
         Repository(r"(^|/)rocm/(vllm|vllm-dev)[^/]*$|(^|/)llm-d(-(cuda|dev|xpu|cpu|hpu|rocm|aws|gke)(-[a-z0-9]+)*)?$", tag=""),
         Repository(r"(^|/)(q9t5s3a7|vllm)/vllm-cpu[^/]*$", ("vllm", "serve")),  # docker/Dockerfile.cpu

@@ -109,4 +109,4 @@ def test_a_table_and_what_a_method_answers_are_open() -> None:
         """
     )
     assert one.model is None
-    assert {"path", "max_model_len"} <= opened(one)
+    assert {"model", "max_model_len"} <= opened(one)
