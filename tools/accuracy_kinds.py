@@ -15,8 +15,8 @@ from typing import NamedTuple
 from budget_spreads import Prediction, bound, source
 from fit_graphs import quantile
 
-from kvplan.engines.vllm.budget import NAMED
 from kvplan.engines.vllm.encoders import tower_of
+from kvplan.engines.vllm.kinds import NAMED
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.tensors import Same

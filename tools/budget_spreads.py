@@ -22,7 +22,7 @@ from kvplan.engines.vllm.profile import profile
 from kvplan.engines.vllm.wordings import Refused
 from kvplan.startup_logs.fitting import COVERAGE, FEW, conformal
 
-#: Kinds of deployments that get an interval of their own (engines/vllm/budget.py kind_of).
+#: Kinds of deployments that get an interval of their own (engines/vllm/kinds.py kind_of).
 KINDS = ("module", "plain", "hard", "named", "older", "states", "halved", "linked", "compressed", "instinct", "rocm", "unified", "apart")
 #: Kinds whose intervals rest on themselves however few their sources are; sources up to which those of the others do not.
 EASY, LITTLE = ("module", "plain"), FEW - 1

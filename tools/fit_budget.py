@@ -35,6 +35,7 @@ from kvplan.devices import Device
 from kvplan.engines.common import drivers
 from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.vllm import budget as model_budget
+from kvplan.engines.vllm import kinds, outside
 from kvplan.engines.vllm.captures import captured, graph_counts
 from kvplan.engines.vllm.flashinfer import workspace
 from kvplan.engines.vllm.layers import stages
@@ -183,7 +184,7 @@ def _outside(x: Sizes, name: str, shapes: Constants) -> float | None:
 
     Of AMD's once all is compiled.
     """
-    if model_budget.outside_torch(x.settings, _device(x)) != name:
+    if outside.outside_torch(x.settings, _device(x)) != name:
         return None
     if x.outside is not None:
         return x.outside * GIB
@@ -244,7 +245,7 @@ def predict(case: Case, constants: Constants) -> Prediction | None:
     if case.row["engine"] == "vllm":
         s = ENGINE.settle(case.deployment).settings
         model = s.served
-        kind = model_budget.kind_of(case.deployment, model, s)
+        kind = kinds.kind_of(case.deployment, model, s)
     capacity, logged = plan.capacity, case.logged_bytes
     if case.row["engine"] == "vllm" and not any(entry.kind == "activations" for ledger in plan.ledgers for entry in ledger.entries):
         return None

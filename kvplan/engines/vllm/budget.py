@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from kvplan.constants import Constant, Constants
 from kvplan.deployment import Deployment
-from kvplan.devices import Device
-from kvplan.dtypes import WEIGHT_FORMATS, canonical_weight
+from kvplan.dtypes import canonical_weight
 from kvplan.engines.common.drafters import drafter_weights
 from kvplan.engines.common.lines import Span, modelled, sure_of, weight_entries
 from kvplan.engines.common.measured import UNCALIBRATED, find_record, spread_of, surely_held, widened, with_record
@@ -23,12 +22,12 @@ from kvplan.engines.vllm import adapters, exchange
 from kvplan.engines.vllm.autotuned import timed_kernels
 from kvplan.engines.vllm.before_v1 import state_slots
 from kvplan.engines.vllm.captures import captured
-from kvplan.engines.vllm.encoders import tower_of
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.host import less_offloaded, offloaded_bytes
+from kvplan.engines.vllm.kinds import kind_of
 from kvplan.engines.vllm.loaded import drafted, loaded_weights, repacked_bytes, rotary_bytes, rounding_bytes
 from kvplan.engines.vllm.media import decoded_bytes
-from kvplan.engines.vllm.outside import CONTEXT_BYTES, CONTEXT_HIGH, CONTEXT_LOW, context, counts_context, graphs, linked, outside, reduces
+from kvplan.engines.vllm.outside import CONTEXT_BYTES, CONTEXT_HIGH, CONTEXT_LOW, context, counts_context, graphs, outside, outside_torch
 from kvplan.engines.vllm.profile import VALUE_BYTES, Profile, profile
 from kvplan.engines.vllm.replicas import of_all_replicas
 from kvplan.engines.vllm.rules import VERSIONS
@@ -36,23 +35,16 @@ from kvplan.engines.vllm.runners import UNSORTED_BYTES
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.wordings import Refused
 from kvplan.ledger import DESKTOP, Entry, Phase, exact
-from kvplan.tensors import Lowered, distinct
+from kvplan.tensors import Lowered
 from kvplan.units import GIB, MIB
 from kvplan.weights import WeightFormats, role_formats
 
 #: cuBLAS workspace of a process, which torch holds while it runs: 32 MiB on Hopper and later (torch CUDABlas getChosenWorkspaceSize).
 WORKSPACE_BYTES = 32 * MIB
-INSTINCT = ("gfx90a", "gfx94", "gfx95")
-#: From here on AMD's cards leave what shapes say: 15 logs of four sources, five of them first starts, within 1 % of the device.
-CARDS_SINCE = "0.13"
 #: What encoders take at most, per what their shapes say: no log of the newest towers says how much of it is alive at once.
 ENCODER_HIGH = 2.5
 #: Sources of what compiling holds (profile.py _compiled).
 COMPILED_SOURCES = 7
-
-
-#: Formats that say little of the checkpoint that is in them (dtypes.py).
-NAMED = ("awq_any", "gptq_any", "int4_any", "int4_g32_any", "bnb_4bit", "bnb_4bit_dynamic", "unknown")
 
 
 class Budget(NamedTuple):
@@ -328,80 +320,3 @@ def _largest(p: Profile, sampler_bytes: float, hidden_copies: float) -> str:
     if sampler_peak(p, sampler_bytes) > layers_peak(p, hidden_copies):
         return "the sampler's warm-up (sequences x vocabulary) is the larger"
     return "the layers (batch tokens x widths) are the larger"
-
-
-def outside_torch(s: VllmSettings, device: Device | None) -> str:
-    """Which constant covers memory outside torch: libraries' workspaces, and communication buffers by kind of link.
-
-    Where switches reduce in the network, NCCL registers buffers with them. Elsewhere only releases up to 0.10 charged NCCL's start:
-    since then it lies before the snapshot. ROCm's libraries hold more than CUDA's, and Intel's more than those (a log of 0.28 on an Arc Pro
-    B60 says 1.50 GiB; of 0.20 and 0.21 no log says the weights, and two starts had no such memory). Where the GPU shares the host's
-    memory, what is free is what the system says (utils/mem_utils.py MemorySnapshot.measure: psutil), and what the server's own processes
-    take counts.
-    """
-    if device is not None and device.vendor == "amd":
-        return "outside_torch_rocm"
-    if device is not None and device.unified:
-        return "outside_torch_unified"
-    if device is not None and device.vendor == "intel":
-        return "outside_torch_intel"
-    if s.tp == 1:
-        return "outside_torch"
-    if reduces(device, s):
-        return "outside_torch_switch"
-    return linked(device) if not s.since("0.11") else "outside_torch"
-
-
-#: Kinds of which a start is certain only with so much of the device left beyond the ends of all intervals: of 22 that were called so blind
-#: (eleventh to twentieth set, docs/limits.md) with less, five ran out; of 21 with more, and of 44 of other kinds, none.
-NARROW, ROOM = frozenset({"compressed", "states", "halved", "older", "linked", "hard"}), 0.08
-
-
-def least_room(d: Deployment, model: Lowered, s: VllmSettings) -> float:
-    """Share of a device that a certain start leaves (protocol.py Settled `room`)."""
-    return ROOM if d.device is not None and kind_of(d, model, s) in NARROW else 0.0
-
-
-def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
-    """How well such a deployment is understood: what the intervals are taken by.
-
-    apart     ranks on machines of their own that share their memory with the host
-    unified   one such machine
-    instinct  AMD's boards from MI200 on, and its cards from 0.13 on, where weights are not named alone and no state's are quantised
-    rocm      AMD's cards before: eight starts of two sources on gfx12 leave about 2 GiB more outside torch than sixteen like them
-    compressed  one entry for several tokens (DeepSeek-V4): what its runner holds beside weights and cache is not known
-    states    recurrent states or drafts
-    halved    states, and weights that are quantised: which of the projections beside the states stay in 16 bits differs; or kernels that
-              are timed on the device (autotuned.py)
-    older     the engine before V1, whose profile run took what others held and differed from release to release
-    named     weights in a format of which only the name is known: which matrices stay in 16 bits differs
-    linked    several ranks while V1 charged NCCL's start (up to 0.10), whose buffers without a reducing switch few logs tell
-    hard      packed weights or towers
-    module    none of these on boards with NVSwitch from 0.15 on, which most published logs are of
-    plain     all others: cards, older releases
-    """
-    formats = weight_formats(d)
-    if d.device is not None and d.device.unified:
-        return "apart" if s.tp * s.pp > 1 and d.device.link == "none" else "unified"
-    amd = d.device if d.device is not None and d.device.vendor == "amd" else None
-    if amd is not None and not s.since(CARDS_SINCE) and not (amd.compute_capability or "").startswith(INSTINCT):
-        return "rocm"
-    shared = {t.tokens_per_state for layer in distinct(model.layers) for cache in layer.caches for t in cache.tensors}
-    if shared - {1, None}:
-        return "compressed"
-    if None in shared and (any(WEIGHT_FORMATS[name].bits < 16 for name in formats.values()) or timed_kernels(d, s)):
-        return "halved"
-    named = any(name in NAMED for name in formats.values())
-    if amd is not None and not named:
-        return "instinct"
-    if s.method != "off" or None in shared:
-        return "states"
-    if not s.rules.v1:
-        return "older"
-    if named:
-        return "named"
-    if outside_torch(s, d.device) in ("outside_torch_nccl", "outside_torch_links"):
-        return "linked"
-    if tower_of(d) is not None or any(WEIGHT_FORMATS[name].bits < 8 for name in formats.values()):
-        return "hard"
-    return "module" if (d.device is not None and d.device.link == "nvls") and s.since("0.15") else "plain"

@@ -156,3 +156,25 @@ def linked(device: Device | None) -> str:
 def counts_context(s: VllmSettings) -> bool:
     """The budget itself counts the context and what others hold."""
     return s.rules.profile == "peak" if s.rules.v1 else s.rules.counted == "device"
+
+
+def outside_torch(s: VllmSettings, device: Device | None) -> str:
+    """Which constant covers memory outside torch: libraries' workspaces, and communication buffers by kind of link.
+
+    Where switches reduce in the network, NCCL registers buffers with them. Elsewhere only releases up to 0.10 charged NCCL's start:
+    since then it lies before the snapshot. ROCm's libraries hold more than CUDA's, and Intel's more than those (a log of 0.28 on an Arc Pro
+    B60 says 1.50 GiB; of 0.20 and 0.21 no log says the weights, and two starts had no such memory). Where the GPU shares the host's
+    memory, what is free is what the system says (utils/mem_utils.py MemorySnapshot.measure: psutil), and what the server's own processes
+    take counts.
+    """
+    if device is not None and device.vendor == "amd":
+        return "outside_torch_rocm"
+    if device is not None and device.unified:
+        return "outside_torch_unified"
+    if device is not None and device.vendor == "intel":
+        return "outside_torch_intel"
+    if s.tp == 1:
+        return "outside_torch"
+    if reduces(device, s):
+        return "outside_torch_switch"
+    return linked(device) if not s.since("0.11") else "outside_torch"
