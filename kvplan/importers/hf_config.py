@@ -34,8 +34,18 @@ _DTYPES = {"bfloat16": "bf16", "float16": "f16", "half": "f16", "float32": "f32"
 
 
 def read_config(path: str | os.PathLike[str]) -> ModelSpec:
-    """A checked spec from a `config.json`. Raises SpecError (unreadable, contradictory) or UnsupportedError (an architecture not known)."""
-    return parse_spec(import_config(load_config(path), str(path)), str(path))
+    """A checked spec from a `config.json`, or Mistral's `params.json`.
+
+    Raises SpecError (unreadable, contradictory) or UnsupportedError (an architecture not known).
+    """
+    config = load_config(path)
+    if {"dim", "n_layers"} <= config.keys():
+        from kvplan.importers.hf.mistral_params import as_config, is_mistral, said
+
+        if is_mistral(config):
+            made = import_config(as_config(config, str(path)), str(path))
+            return parse_spec({**made, "notes": [*made.get("notes", []), *said(config)]}, str(path))
+    return parse_spec(import_config(config, str(path)), str(path))
 
 
 #: Files beside a config.json in which tools wrote the quantisation before they wrote into it -> the tool's method. vLLM reads the last
