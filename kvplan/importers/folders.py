@@ -55,7 +55,7 @@ def _noted(spec: ModelSpec, notes: list[str]) -> ModelSpec:
 
 def _names(folder: Path) -> list[str]:
     try:
-        return sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
+        return sorted(name for name in os.listdir(folder) if os.path.isfile(folder / name))
     except OSError as error:
         raise unreadable(str(folder), error) from None
 
@@ -88,7 +88,7 @@ def differs(spec: ModelSpec, stored: StoredWeights) -> list[str]:
     """
     stops = "an engine that builds the config stops at a tensor that is missing, unknown or of another shape"
     beyond = [t for t in stored.tensors if t.stack == "draft"]
-    if beyond and not spec.mtp and not any(_DRAFT.search(t.name) for t in beyond):
+    if beyond and not (spec.mtp or spec.towers or spec.uncounted) and not any(_DRAFT.search(t.name) for t in beyond):
         return [f"the files have layers beyond the {spec.n_layers} that the config has, {beyond[0].name[:80]} among them: {stops}"]
     if stored.parameters is None or any(note.startswith("a drafter:") for note in spec.notes):  # a drafter may have its target's ends
         return []

@@ -126,7 +126,7 @@ def _contradicted(config: dict[str, Any], architecture: str | None, row: Row) ->
 
 
 #: Modules whose rows read nested parts themselves.
-_NESTING = ("wrappers", "small_multimodal", "image_seq2seq")
+_NESTING = ("wrappers", "small_multimodal", "image_seq2seq", "drafters:gemma4")
 #: Classes that are decoders by shape and read both ways: embedding models.
 _BOTH_WAYS = ("LlamaBidirectionalModel", "LlamaBidirectionalForSequenceClassification", "Lfm2BidirectionalModel")
 _ATTENTION = ("mha", "gqa", "mqa", "sliding")
@@ -155,6 +155,8 @@ def _both_ways(f: Fields, stack: dict[str, Any], architecture: str | None) -> di
 def identify(config: dict[str, Any], source: str) -> tuple[str | None, str]:
     """The architecture's name and its family. The name decides; where it is absent, model_type does."""
     names = config.get("architectures")
+    if not isinstance(config.get("model_type") or "", str):
+        raise SpecError(source, [("model_type", "must be the name of a model type")])
     if names is None and isinstance(config.get("ssm_cfg"), dict):
         return None, "state_spaces"
     if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):

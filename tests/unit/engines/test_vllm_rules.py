@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kvplan import catalogue
 from kvplan.deployment import Deployment
 from kvplan.engines.vllm.plan import ENGINE
+from kvplan.engines.vllm.registered import REGISTRY, UNLISTED
 from kvplan.engines.vllm.rules import VERSIONS, find_rules
 from kvplan.errors import SpecError
 from kvplan.planner.evaluate import evaluate
@@ -282,3 +283,12 @@ def test_dtype_auto(own: str, device: str, architecture: str | None, served: str
     assert any("dtype auto" in note for note in plan.model.notes) == (own != served)
     plain = planned(model, engine="ideal", context=1024).model.weight_bytes
     assert plan.model.weight_bytes * size[own] == plain * size[served]
+
+
+def test_a_class_that_no_release_lists_is_no_start() -> None:
+    """models/registry.py _raise_for_unsupported of 0.33.0, unless _try_resolve_transformers takes the repository's own code."""
+    assert not UNLISTED & REGISTRY.first.keys()
+    model = catalogue.find_model("meta-llama/llama-3.1-8b").changed(architecture="LlavaLlamaForCausalLM")
+    plan = planned(model, engine="vllm", device="H100", context=1024)
+    assert plan.outcome.certainty == "too close to call"
+    assert any("no release lists LlavaLlamaForCausalLM" in note for note in plan.model.notes)

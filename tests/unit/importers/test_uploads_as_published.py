@@ -91,3 +91,31 @@ def test_the_first_qwen_vl_has_its_tower_counted() -> None:
     packed = linears // 2 + linears // 128 * (2 + 1 / 2)  # four bits each, a scale and a zero point for each 128
     assert 2 * (parameters - linears) + packed == pytest.approx(9_731_786_240, rel=1e-3)
     assert [tower.parameters for tower in spec.towers] == [1_935_610_624]
+
+
+def test_locateanything_has_the_bytes_of_its_index() -> None:
+    """nvidia/LocateAnything-3B as oguzaybilir/LocateAnything-3B-FineTuning has it: 7,661,331,936 bytes of 16 bits, an output beside the
+    embedding that it equals."""
+    text = {"architectures": ["Qwen2ForCausalLM"], "hidden_size": 2048, "intermediate_size": 11008, "max_position_embeddings": 32768,
+            "model_type": "qwen2", "num_attention_heads": 16, "num_hidden_layers": 36, "num_key_value_heads": 2, "sliding_window": 32768,
+            "tie_word_embeddings": True, "use_sliding_window": False, "vocab_size": 152681}  # fmt: skip
+    tower = {"hidden_size": 1152, "init_pos_emb_height": 64, "init_pos_emb_width": 64, "intermediate_size": 4304, "model_type": "moonvit",
+             "merge_kernel_size": [2, 2], "num_attention_heads": 16, "num_hidden_layers": 27, "patch_size": 14}  # fmt: skip
+    whole = {"architectures": ["LocateAnythingForConditionalGeneration"], "model_type": "locateanything", "torch_dtype": "bfloat16"}
+    _, parameters = read({**whole, "text_config": text, "vision_config": tower})
+    assert 2 * (parameters + 152681 * 2048) == 7_661_331_936
+
+
+def test_heads_of_a_mamba2_that_its_file_leaves_out_are_said() -> None:
+    """fla-org/flame configs/mamba2_340M.json; transformers 5.23 takes 128 heads there, and stops."""
+    spec, _ = read({"model_type": "mamba2", "expand": 2, "head_dim": 64, "hidden_size": 1024, "n_groups": 1, "num_hidden_layers": 2,
+                    "state_size": 128, "conv_kernel": 4, "vocab_size": 32000, "tie_word_embeddings": False, "use_bias": False,
+                    "use_conv_bias": True})  # fmt: skip
+    assert any("num_heads = 32" in note for note in spec.notes)
+
+
+def test_cross_attention_of_an_encoder_alone_is_said() -> None:
+    """salesforce/LAVIS lavis/configs/models/med_config.json: transformers' BertLayer raises, vLLM's has no cross-attention."""
+    sizes = {"hidden_size": 768, "intermediate_size": 3072, "vocab_size": 30524, "num_attention_heads": 12, "num_hidden_layers": 12}
+    spec, _ = read({"architectures": ["BertModel"], "model_type": "bert", **sizes, "add_cross_attention": True})
+    assert any("add_cross_attention without is_decoder" in note for note in spec.notes)
