@@ -42,7 +42,7 @@ def read_config(path: str | os.PathLike[str]) -> ModelSpec:
     if {"dim", "n_layers"} <= config.keys():
         from kvplan.importers.hf.mistral_params import as_config, is_mistral, said
 
-        if is_mistral(config):
+        if is_mistral(str(path), config):
             made = import_config(as_config(config, str(path)), str(path))
             return parse_spec({**made, "notes": [*made.get("notes", []), *said(config)]}, str(path))
     return parse_spec(import_config(config, str(path)), str(path))

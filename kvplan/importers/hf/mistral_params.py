@@ -6,6 +6,7 @@ convert_ministral3_weights_to_hf.py) read them. Meta's params.json, which gives 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,9 +27,18 @@ _YARN = {"factor": "factor", "original_max_position_embeddings": "original_max_p
 DEFAULTS = {"tie_word_embeddings": False, "max_position_embeddings": 128_000, "sliding_window": None}
 
 
-def is_mistral(config: Mapping[str, Any]) -> bool:
-    """Whether a JSON object is such a file: it sizes the model in Mistral's words, and names no class."""
-    return {"dim", "n_layers", "n_heads"} <= config.keys() and not {"architectures", "hidden_size"} & config.keys()
+#: Keys that say nothing of a shape, or are shapes under the names of a config.json.
+_MORE = frozenset({
+    "head_dim", "vocab_size", "rope_theta", "max_position_embeddings", "max_seq_len", "model_max_length", "sliding_window", "moe",
+    "multimodal", "vision_encoder", "yarn", "llama_4_scaling", "quantization", "q_lora_rank", "kv_lora_rank", "qk_rope_head_dim",
+    "qk_nope_head_dim", "v_head_dim", "causal", "model_parallel", "activation", "model_type", "use_biases",
+})  # fmt: skip
+NAME = "params.json"  # the file that vLLM looks for (transformers_utils/config.py MISTRAL_CONFIG_NAME)
+
+
+def is_mistral(path: str, config: Mapping[str, Any]) -> bool:
+    """Whether a file is such: its name, and a model sized in Mistral's words. Others write the same words into files of other names."""
+    return os.path.basename(path) == NAME and {"dim", "n_layers", "n_heads"} <= config.keys()
 
 
 def as_config(params: Mapping[str, Any], source: str) -> dict[str, Any]:
@@ -37,6 +47,10 @@ def as_config(params: Mapping[str, Any], source: str) -> dict[str, Any]:
     if absent:
         why = "missing: this is not Mistral's params.json but another of that name (Meta's); name the folder of a converted checkpoint"
         raise SpecError(source, [(key, why) for key in absent[:1]])
+    foreign = sorted(key for key in params.keys() - _KEYS.keys() - _MORE if params[key] not in (None, False))
+    if foreign or params.get("use_biases"):
+        key = (foreign or ["use_biases"])[0]
+        raise SpecError(source, [(key[:80], "is nothing that the models have which engines run by Mistral's params.json")])
     parts = {key: params[key] for key in ("moe", "multimodal", "quantization", "vision_encoder", "yarn") if params.get(key)}
     for key, part in parts.items():
         if not isinstance(part, dict):

@@ -86,9 +86,17 @@ def test_fp8_is_one_byte_of_the_layers_matrices(tmp_path: Path) -> None:
         ({"vision_encoder": "x"}, "vision_encoder: must be a mapping"),
         ({"n_layers": "40"}, "num_hidden_layers: must be a positive whole number"),
         ({"qk_nope_head_dim": 64}, "latent attention without experts"),
+        ({"use_qk_norm": True}, "use_qk_norm: is nothing that the models have"),  # pytorch/executorch examples/models/qwen3/config
     ],
 )
 def test_what_is_not_read_says_why(tmp_path: Path, more: dict[str, Any], said: str) -> None:
     with pytest.raises(KvplanError) as caught:
         plan(tmp_path, {**DEVSTRAL, **more})
     assert said in str(caught.value)
+
+
+def test_the_same_words_in_a_file_of_another_name_are_no_such_file(tmp_path: Path) -> None:
+    """pytorch/executorch examples/models/*/config/*.json: sizes for its own export, of Qwen, Granite and Phi too."""
+    (tmp_path / "config.json").write_text(json.dumps(DEVSTRAL), encoding="utf-8")
+    with pytest.raises(KvplanError, match="does not say which model class"):
+        planned(f"{tmp_path}/config.json", context=1000)
