@@ -250,12 +250,22 @@ def assemble(f: Fields, stack: dict[str, Any], architecture: str | None, source:
 
 #: Keys under which configs of text classes describe towers, and count draft modules, that the class itself does not build.
 _TOWERS = ("vision_config", "audio_config", "visual", "mm_vision_tower", "speech_config")
+#: Nested configs that are read, or that the class is about.
+_READ = ("text_config", "llm_config", "language_config", "thinker_config", "encoder", "decoder", "transformer_layer_config")
 _DRAFTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers")
+
+
+def _sized(part: Any) -> bool:
+    """Whether a nested mapping sizes a stack of layers of its own."""
+    return isinstance(part, dict) and "hidden_size" in part and bool({"num_hidden_layers", "num_layers", "depth"} & part.keys())
 
 
 def _towers(f: Fields, stack: dict[str, Any]) -> list[str]:
     """Towers that the config describes and the stack has no part for."""
-    found = [key for key in _TOWERS if f.data.get(key)] if not stack.get("towers") else []
+    if stack.get("towers"):
+        return []
+    found = [key for key in _TOWERS if f.data.get(key)]
+    found += [key for key, part in f.data.items() if key not in (*_TOWERS, *_READ) and _sized(part)]
     return [f"{key}: this class has no tower that is known, none is counted" for key in found]
 
 

@@ -68,7 +68,7 @@ RUN_BEFORE: dict[str, str] = {"BertForMaskedLM": "0.20"}
 UNLISTED = frozenset({
     "HunYuanForCausalLM", "LlavaLlamaForCausalLM", "LlavaMistralForCausalLM", "LlavaQwenForCausalLM",
     "LocateAnythingForConditionalGeneration", "MambaLMHeadModel", "Rwkv5ForCausalLM", "Rwkv6ForCausalLM", "SDARForCausalLM",
-    "SDARMoeForCausalLM", "SkyworkForCausalLM", "StepAudio2ForCausalLM",
+    "SDARMoeForCausalLM", "SkyworkForCausalLM", "Spark2_5ForCausalLM", "StepAudio2ForCausalLM",
 })  # fmt: skip
 
 

@@ -188,6 +188,7 @@ ARCHITECTURES: dict[str, str] = {
     "SarvamMoEForCausalLM": "sarvam_moe", "SeedOssForCausalLM": "seed_oss", "SkyworkForCausalLM": "skywork",
     "SmolLM3ForCausalLM": "smollm3", "SmolVLMForConditionalGeneration": "smolvlm", "SolarForCausalLM": "solar",
     "SolarOpenForCausalLM": "solar_open", "StableLMEpochForCausalLM": "stablelm", "StableLmForCausalLM": "stablelm",
+    "Spark2_5ForCausalLM": "spark2_5",
     "Starcoder2ForCausalLM": "starcoder2", "Step1ForCausalLM": "step1", "Step3TextForCausalLM": "step3_text",
     "Step3VLForConditionalGeneration": "step3_vl", "Step3p5ForCausalLM": "step3p5", "Step3p7FlashForCausalLM": "step3p5",
     "Step3p7ForConditionalGeneration": "step3p7", "StepVLForConditionalGeneration": "step_robotics",

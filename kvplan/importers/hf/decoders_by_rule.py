@@ -258,3 +258,8 @@ def _first(f: Fields) -> int:
     if len(set(starts)) != 1:
         raise f.fault("moe_layer_start_index", "text and image experts that start at different layers are not modelled")
     return starts[0]
+
+
+def spark(f: Fields, t: Decoder) -> Stack:
+    """Spark X2.5: a gate for each head of attention, where it is on; three layers of four slide (sglang 0.5.23 models/spark2_5.py)."""
+    return decoder(f, t if f.flag("headwise_attn_output_gate") else t._replace(output_gate="none"))

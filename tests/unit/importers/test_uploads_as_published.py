@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kvplan.errors import KvplanError
 from kvplan.importers.hf_config import import_config
 from kvplan.spec import ModelSpec, lower, parse_spec
 from kvplan.tensors import CacheFormats
@@ -119,3 +120,31 @@ def test_cross_attention_of_an_encoder_alone_is_said() -> None:
     sizes = {"hidden_size": 768, "intermediate_size": 3072, "vocab_size": 30524, "num_attention_heads": 12, "num_hidden_layers": 12}
     spec, _ = read({"architectures": ["BertModel"], "model_type": "bert", **sizes, "add_cross_attention": True})
     assert any("add_cross_attention without is_decoder" in note for note in spec.notes)
+
+
+def test_spark_has_a_gate_for_each_head_and_slides_three_layers_of_four() -> None:
+    """iFlytek's Spark X2.5 4B by sglang 0.5.23 models/spark2_5.py: projections, gate, network and two norms of 36 layers, tied words."""
+    config = {"architectures": ["Spark2_5ForCausalLM"], "model_type": "spark2_5", "dtype": "bfloat16", "head_dim": 256, "hidden_size": 2560,
+              "intermediate_size": 10240, "num_attention_heads": 16, "num_hidden_layers": 36, "num_key_value_heads": 4,
+              "max_position_embeddings": 1048576, "tie_word_embeddings": True, "vocab_size": 131072}  # fmt: skip
+    layer = 2 * 2560 * 16 * 256 + 2 * 2560 * 4 * 256 + 2560 * 16 + 3 * 2560 * 10240 + 2 * 2560
+    for gated in (True, False):
+        spec, parameters = read({**config, "headwise_attn_output_gate": gated})
+        assert parameters == 36 * (layer - (0 if gated else 2560 * 16)) + 131072 * 2560 + 2560
+    assert [mixer.window for block in spec.blocks.values() for mixer in block.mixers if mixer.kind == "sliding"] == [512]
+
+
+def test_what_a_file_sizes_and_nothing_reads_is_said() -> None:
+    """THUDM/visualglm-6b's config.json: ChatGLM-6B, beside an image tower and a query transformer of its own code."""
+    spec, _ = read({"architectures": ["ChatGLMModel"], "model_type": "chatglm", "hidden_size": 4096, "inner_hidden_size": 16384,
+                    "max_sequence_length": 2048, "num_attention_heads": 32, "num_layers": 28, "position_encoding_2d": True,
+                    "torch_dtype": "float16", "vocab_size": 130528, "eva_config": {"num_layers": 39, "hidden_size": 1408},
+                    "qformer_config": {"num_layers": 12, "hidden_size": 768}})  # fmt: skip
+    assert [note.partition(":")[0] for note in spec.uncounted] == ["eva_config", "qformer_config"]
+
+
+def test_two_joined_models_are_both_named() -> None:
+    """PruhaNLP/ModernMT-en-ru merged_model/config.json: own code under the name of transformers' class, its parts under other keys."""
+    with pytest.raises(KvplanError, match="encoder: missing"):
+        read({"architectures": ["EncoderDecoderModel"], "model_type": "modernbert_enc_dec", "vocab_size": 50370, "hidden_size": 384,
+              "num_hidden_layers": 6, "encoder_config": {"model_type": "modernbert"}})  # fmt: skip
