@@ -148,3 +148,15 @@ def test_two_joined_models_are_both_named() -> None:
     with pytest.raises(KvplanError, match="encoder: missing"):
         read({"architectures": ["EncoderDecoderModel"], "model_type": "modernbert_enc_dec", "vocab_size": 50370, "hidden_size": 384,
               "num_hidden_layers": 6, "encoder_config": {"model_type": "modernbert"}})  # fmt: skip
+
+
+def test_the_first_molmo_has_its_tower_counted() -> None:
+    """allenai/Molmo-7B-D-0924: 8,021,025,280 parameters on the Hub; reubzdubz/Molmo7B_D_NF4Quant's index has 6,661,964,712 bytes."""
+    config = {"architectures": ["MolmoForCausalLM"], "model_type": "molmo", "attention_layer_norm": False, "embedding_size": 152064,
+              "hidden_size": 3584, "intermediate_size": 37888, "max_position_embeddings": 4096, "num_attention_heads": 28,
+              "num_hidden_layers": 28, "num_key_value_heads": 4, "qkv_bias": True, "torch_dtype": "float16", "vocab_size": 152064,
+              "weight_tying": False}  # fmt: skip
+    _, parameters = read(config)
+    assert parameters == 8_021_025_280
+    linears = 28 * (2 * 3584 * 3584 + 2 * 512 * 3584 + 3 * 18944 * 3584)  # in NF4: half a byte, and four of scale for each 64
+    assert 2 * (parameters - linears) + linears // 2 + linears // 16 == pytest.approx(6_661_964_712, rel=1e-4)
