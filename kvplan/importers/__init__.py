@@ -47,9 +47,9 @@ def _no_config(path: Path) -> str | None:
     """What a JSON file is whose name says that it is beside a model, not its config."""
     from kvplan.importers.folders import PARTS, adapter
 
-    if path.name == "adapter_config.json" and os.path.isfile(path):
-        return adapter(path.parent)
-    return PARTS.get(path.name)
+    if not os.path.isfile(path):
+        return None
+    return adapter(path.parent) if path.name == "adapter_config.json" else PARTS.get(path.name)
 
 
 def _is_gguf(path: Path) -> bool:
@@ -63,10 +63,12 @@ def _is_gguf(path: Path) -> bool:
 
 def from_hub(model_id: str, revision: str | None = None) -> Imported:
     """A model of the Hugging Face Hub: its config and the headers of its weights, from the local cache first. Raises KvplanError."""
+    from kvplan.importers.folders import differs, noted
     from kvplan.importers.hf_config import import_config, load_config
     from kvplan.importers.hub import fetch
     from kvplan.spec import parse_spec
 
     files = fetch(model_id, revision)
     spec = parse_spec(import_config(load_config(files.config), model_id), model_id)
-    return Imported(spec, files.stored(spec.n_layers))
+    stored = files.stored(spec.n_layers)
+    return Imported(spec if stored is None else noted(spec, differs(spec, stored)), stored)

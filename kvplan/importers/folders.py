@@ -44,12 +44,13 @@ def read_folder(folder: Path) -> Found:
         raise SpecError(str(folder), [("", adapter(folder))])
     notes = ["the adapter beside it (adapter_config.json) is not counted; --lora counts it"] if has_adapter else []
     if not checkpoint:
-        return _noted(spec, notes if pickled else [*notes, *_absent(folder, names)]), None
+        return noted(spec, notes if pickled else [*notes, *_absent(folder, names)]), None
     stored = read_checkpoint(folder, spec.n_layers)
-    return _noted(spec, [*notes, *differs(spec, stored)]), stored
+    return noted(spec, [*notes, *differs(spec, stored)]), stored
 
 
-def _noted(spec: ModelSpec, notes: list[str]) -> ModelSpec:
+def noted(spec: ModelSpec, notes: list[str]) -> ModelSpec:
+    """The spec with these notes behind its own."""
     return spec.changed(notes=(*spec.notes, *notes)) if notes else spec
 
 
@@ -125,7 +126,7 @@ def _with_projector(found: Found, path: Path) -> Found:
         return found
     tower = Table(read_header(path).tensors).stored(0).tensors
     tensors = stored.tensors + tuple(t._replace(stack="tower", role="tower", layer=None) for t in tower)
-    return _noted(spec, [f"{path.name}, beside it, is counted: without images, multimodal off"]), replace(stored, tensors=tensors)
+    return noted(spec, [f"{path.name}, beside it, is counted: without images, multimodal off"]), replace(stored, tensors=tensors)
 
 
 def adapter(folder: Path) -> str:
