@@ -128,7 +128,7 @@ ARCHITECTURES: dict[str, str] = {
     "JambaForCausalLM": "jamba", "JetMoeForCausalLM": "jetmoe", "KeyeForConditionalGeneration": "keye",
     "KeyeVL1_5ForConditionalGeneration": "keye", "KimiK25ForConditionalGeneration": "kimi_k25",
     "Kimi_K25ForConditionalGeneration": "kimi_k25", "KimiK3ForConditionalGeneration": "kimi_k3",
-    "LocateAnythingForConditionalGeneration": "locateanything",
+    "LocateAnythingForConditionalGeneration": "locateanything", "JetNemotronForCausalLM": "jet_nemotron",
     "KimiLinearForCausalLM": "kimi_linear", "KimiVLForConditionalGeneration": "kimi_vl", "Kolibri1ForCausalLM": "kolibri1",
     "LagunaForCausalLM": "laguna", "LEDForConditionalGeneration": "led", "Lfm2ForCausalLM": "lfm2",
     "Lfm2MoeForCausalLM": "lfm2_moe", "Lfm2VlForConditionalGeneration": "lfm2_vl", "Lfm3ForCausalLM": "lfm3",

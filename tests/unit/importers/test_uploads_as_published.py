@@ -160,3 +160,21 @@ def test_the_first_molmo_has_its_tower_counted() -> None:
     assert parameters == 8_021_025_280
     linears = 28 * (2 * 3584 * 3584 + 2 * 512 * 3584 + 3 * 18944 * 3584)  # in NF4: half a byte, and four of scale for each 64
     assert 2 * (parameters - linears) + linears // 2 + linears // 16 == pytest.approx(6_661_964_712, rel=1e-4)
+
+
+def test_jet_blocks_make_their_kernels() -> None:
+    """NVlabs/Jet-Nemotron jetai/modeling/configs/jetlm_2B.json, by sglang 0.5.23 models/jet_nemotron.py and its Mamba2StateShape."""
+    kinds = [*["jet"] * 13, "attn", *["jet"] * 4, "attn", "swa", "swa", *["jet"] * 7]
+    own = {"jet": {"conv_size": 4, "dconv_generator_reduction": 8, "expand_v": 2.6666666667, "head_dim": 96, "num_heads": 12},
+           "swa": {"window_size": 1152}}  # fmt: skip
+    spec, parameters = read({"architectures": ["JetNemotronForCausalLM"], "model_type": "jet_nemotron", "efficient_attention_config": own,
+                             "hidden_size": 1536, "intermediate_size": 8960, "layer_types": kinds, "max_position_embeddings": 131072,
+                             "num_attention_heads": 12, "num_hidden_layers": 28, "num_key_value_heads": 2, "tie_word_embeddings": True,
+                             "torch_dtype": "bfloat16", "vocab_size": 151936})  # fmt: skip
+    h, keys, values = 1536, 12 * 96, 12 * 256
+    jet = h * (2 * keys + 2 * values + 24) + values * h + 24 + 256  # projections, the output's, A and dt, the norm
+    jet += h * values // 8 + values // 8 * 4 * values + 4 * values  # what makes the kernels
+    attention = 2 * h * h + 2 * h * 256 + h + 2 * 256
+    assert parameters == 24 * jet + 4 * attention + 28 * (3 * h * 8960 + 2 * h) + 151936 * h + h
+    (found,) = lower(spec, CacheFormats("bf16", "bf16", "bf16", "f32")).layers[0].caches
+    assert sum(tensor.elems_per_state * tensor.heads for tensor in found.tensors) == (values + 2 * keys) * 3 + 12 * 96 * 256
