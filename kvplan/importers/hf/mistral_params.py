@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvplan.errors import SpecError, UnsupportedError
+from kvplan.spec import MAX_LAYERS
 
 #: Mistral's key -> that of a config.json.
 _KEYS = {
@@ -47,6 +48,9 @@ def as_config(params: Mapping[str, Any], source: str) -> dict[str, Any]:
     if absent:
         why = "missing: this is not Mistral's params.json but another of that name (Meta's); name the folder of a converted checkpoint"
         raise SpecError(source, [(key, why) for key in absent[:1]])
+    for key in ("dim", "n_layers", "n_heads"):
+        if params.get(key) is None:
+            raise SpecError(source, [(key, "missing")])
     foreign = sorted(key for key in params.keys() - _KEYS.keys() - _MORE if params[key] not in (None, False))
     if foreign or params.get("use_biases"):
         key = (foreign or ["use_biases"])[0]
@@ -76,10 +80,10 @@ def said(params: Mapping[str, Any]) -> list[str]:
 
 def _window(text: Mapping[str, Any], source: str) -> dict[str, Any]:
     """A window for all layers, or a pattern of windows and none that repeats."""
-    window, n = text.get("sliding_window"), text["num_hidden_layers"]
+    window, n = text.get("sliding_window"), text.get("num_hidden_layers")
     if not isinstance(window, list):
         return {}
-    if not window or not isinstance(n, int) or n % len(window) or len(set(window) - {None}) > 1:
+    if not window or not isinstance(n, int) or not 0 < n <= MAX_LAYERS or n % len(window) or len(set(window) - {None}) > 1:
         raise SpecError(source, [("sliding_window", "must be one window, or a pattern of it and null that divides the layers")])
     kinds = ["full_attention" if size is None else "sliding_attention" for size in window] * (n // len(window))
     own = {"model_type": "ministral", "architectures": ["MinistralForCausalLM"], "layer_types": kinds}  # Mistral's with layer types

@@ -84,6 +84,8 @@ def test_fp8_is_one_byte_of_the_layers_matrices(tmp_path: Path) -> None:
         ({"sliding_window": [1, 2]}, "sliding_window: must be one window"),
         ({"multimodal": {"whisper_model_args": {}}}, "models that hear is not read"),
         ({"vision_encoder": "x"}, "vision_encoder: must be a mapping"),
+        ({"n_layers": None}, "n_layers: missing"),
+        ({"n_layers": 10**30, "sliding_window": [1]}, "sliding_window: must be one window"),
         ({"n_layers": "40"}, "num_hidden_layers: must be a positive whole number"),
         ({"qk_nope_head_dim": 64}, "latent attention without experts"),
         ({"use_qk_norm": True}, "use_qk_norm: is nothing that the models have"),  # pytorch/executorch examples/models/qwen3/config
