@@ -249,7 +249,7 @@ def assemble(f: Fields, stack: dict[str, Any], architecture: str | None, source:
 
 
 #: Keys under which configs of text classes describe towers, and count draft modules, that the class itself does not build.
-_TOWERS = ("vision_config", "audio_config", "visual", "mm_vision_tower", "speech_config")
+_TOWERS = ("vision_config", "audio_config", "audio", "visual", "mm_vision_tower", "speech_config")
 #: Nested configs that are read, or that the class is about.
 _READ = ("text_config", "llm_config", "language_config", "thinker_config", "encoder", "decoder", "transformer_layer_config")
 _DRAFTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers")

@@ -141,6 +141,10 @@ def test_what_a_file_sizes_and_nothing_reads_is_said() -> None:
                     "torch_dtype": "float16", "vocab_size": 130528, "eva_config": {"num_layers": 39, "hidden_size": 1408},
                     "qformer_config": {"num_layers": 12, "hidden_size": 768}})  # fmt: skip
     assert [note.partition(":")[0] for note in spec.uncounted] == ["eva_config", "qformer_config"]
+    spec, _ = read({"architectures": ["QWenLMHeadModel"], "model_type": "qwen", "hidden_size": 4096, "intermediate_size": 22016,
+                    "num_attention_heads": 32, "num_hidden_layers": 32, "vocab_size": 155947, "seq_length": 2048, "kv_channels": 128,
+                    "audio": {"n_layer": 32, "n_state": 1280}})  # fmt: skip  # Qwen/Qwen-Audio
+    assert [note.partition(":")[0] for note in spec.uncounted] == ["audio"]
 
 
 def test_two_joined_models_are_both_named() -> None:
