@@ -34,8 +34,18 @@ _DTYPES = {"bfloat16": "bf16", "float16": "f16", "half": "f16", "float32": "f32"
 
 
 def read_config(path: str | os.PathLike[str]) -> ModelSpec:
-    """A checked spec from a `config.json`. Raises SpecError (unreadable, contradictory) or UnsupportedError (an architecture not known)."""
-    return parse_spec(import_config(load_config(path), str(path)), str(path))
+    """A checked spec from a `config.json`, or Mistral's `params.json`.
+
+    Raises SpecError (unreadable, contradictory) or UnsupportedError (an architecture not known).
+    """
+    config = load_config(path)
+    if {"dim", "n_layers"} <= config.keys():
+        from kvplan.importers.hf.mistral_params import as_config, is_mistral, said
+
+        if is_mistral(str(path), config):
+            made = import_config(as_config(config, str(path)), str(path))
+            return parse_spec({**made, "notes": [*made.get("notes", []), *said(config)]}, str(path))
+    return parse_spec(import_config(config, str(path)), str(path))
 
 
 #: Files beside a config.json in which tools wrote the quantisation before they wrote into it -> the tool's method. vLLM reads the last
@@ -116,7 +126,7 @@ def _contradicted(config: dict[str, Any], architecture: str | None, row: Row) ->
 
 
 #: Modules whose rows read nested parts themselves.
-_NESTING = ("wrappers", "small_multimodal", "image_seq2seq")
+_NESTING = ("wrappers", "small_multimodal", "image_seq2seq", "drafters:gemma4")
 #: Classes that are decoders by shape and read both ways: embedding models.
 _BOTH_WAYS = ("LlamaBidirectionalModel", "LlamaBidirectionalForSequenceClassification", "Lfm2BidirectionalModel")
 _ATTENTION = ("mha", "gqa", "mqa", "sliding")
@@ -145,6 +155,8 @@ def _both_ways(f: Fields, stack: dict[str, Any], architecture: str | None) -> di
 def identify(config: dict[str, Any], source: str) -> tuple[str | None, str]:
     """The architecture's name and its family. The name decides; where it is absent, model_type does."""
     names = config.get("architectures")
+    if not isinstance(config.get("model_type") or "", str):
+        raise SpecError(source, [("model_type", "must be the name of a model type")])
     if names is None and isinstance(config.get("ssm_cfg"), dict):
         return None, "state_spaces"
     if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
@@ -237,13 +249,23 @@ def assemble(f: Fields, stack: dict[str, Any], architecture: str | None, source:
 
 
 #: Keys under which configs of text classes describe towers, and count draft modules, that the class itself does not build.
-_TOWERS = ("vision_config", "audio_config", "visual", "mm_vision_tower", "speech_config")
+_TOWERS = ("vision_config", "audio_config", "audio", "visual", "mm_vision_tower", "speech_config")
+#: Nested configs that are read, or that the class is about.
+_READ = ("text_config", "llm_config", "language_config", "thinker_config", "encoder", "decoder", "transformer_layer_config")
 _DRAFTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers")
+
+
+def _sized(part: Any) -> bool:
+    """Whether a nested mapping sizes a stack of layers of its own."""
+    return isinstance(part, dict) and "hidden_size" in part and bool({"num_hidden_layers", "num_layers", "depth"} & part.keys())
 
 
 def _towers(f: Fields, stack: dict[str, Any]) -> list[str]:
     """Towers that the config describes and the stack has no part for."""
-    found = [key for key in _TOWERS if f.data.get(key)] if not stack.get("towers") else []
+    if stack.get("towers"):
+        return []
+    found = [key for key in _TOWERS if f.data.get(key)]
+    found += [key for key, part in f.data.items() if key not in (*_TOWERS, *_READ) and _sized(part)]
     return [f"{key}: this class has no tower that is known, none is counted" for key in found]
 
 

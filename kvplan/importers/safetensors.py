@@ -252,7 +252,7 @@ def checkpoint_files(path: str | Path) -> list[Path]:
     if os.path.isdir(path):
         if os.path.isfile(path / INDEX):
             return checkpoint_files(path / INDEX)
-        names = sorted(entry.name for entry in os.scandir(path) if entry.name.endswith(".safetensors"))
+        names = sorted(entry.name for entry in os.scandir(path) if entry.name.endswith(".safetensors") and not is_adapter(entry.name))
         indexes = sorted(entry.name for entry in os.scandir(path) if entry.name.endswith(".safetensors.index.json"))
         if "model.safetensors" in names:
             names = ["model.safetensors"]
@@ -271,6 +271,11 @@ def checkpoint_files(path: str | Path) -> list[Path]:
             raise SpecError(str(path), [("weight_map", f"{len(missing)} of {len(names)} files are not there, first {missing[0]}")])
         return [path.parent / name for name in names]
     return [path]
+
+
+def is_adapter(name: str) -> bool:
+    """A file of peft's (utils/constants.py, SAFETENSORS_WEIGHTS_NAME), which holds no weights of the model that lies beside it."""
+    return name.startswith("adapter_model")
 
 
 _SHARD = re.compile(r"(.+)-\d{5}-of-(\d{5})\.safetensors")

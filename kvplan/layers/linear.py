@@ -15,6 +15,8 @@ class GatedDeltaNet(Recurrent):
     """State: value heads x key head dim x value head dim; the convolution covers queries, keys and values.
 
     separate_projections: Qwen3.5 stores qkv, z, b and a apart (same sizes in all).
+    generator: width of the network that makes a JetBlock's kernels of its input; its convolution is of values alone, and SGLang keeps the
+    columns of queries and keys all the same (configs/jet_nemotron.py mamba2_cache_params).
     """
 
     source: ClassVar[str] = "Gated Delta Networks, arXiv 2412.06464; transformers modeling_qwen3_next.py"
@@ -24,6 +26,7 @@ class GatedDeltaNet(Recurrent):
     value_heads: Count
     key_head_dim: Dim
     value_head_dim: Dim
+    generator: Dim | None = None
 
     def agree(self, _: Any) -> None:
         super().agree(_)
@@ -41,11 +44,22 @@ class GatedDeltaNet(Recurrent):
         return (
             WeightTensor("in_proj_qkvz", (2 * k + 2 * v, hidden), "attention", self.key_heads),
             WeightTensor("in_proj_ba", (2 * n, hidden), "attention", self.key_heads),
-            WeightTensor("conv1d", (2 * k + v, 1, self.d_conv), "state", self.key_heads),
+            *self._kernels(hidden, 2 * k + v, v),
             WeightTensor("dt_bias", (n,), "state", n),
             WeightTensor("A_log", (n,), "state", n),
             WeightTensor("norm", (self.value_head_dim,), "norm"),
             WeightTensor("out_proj", (hidden, v), "attention", n),
+        )
+
+    def _kernels(self, hidden: int, channels: int, values: int) -> tuple[WeightTensor, ...]:
+        """The kernels of the convolution, or what makes them (sglang 0.5.23 models/jet_nemotron.py DynamicShortConvolution)."""
+        if self.generator is None:
+            return (WeightTensor("conv1d", (channels, 1, self.d_conv), "state", self.key_heads),)
+        n = self.value_heads
+        return (
+            WeightTensor("kernel_generator_w1", (self.generator, hidden), "attention", n),
+            WeightTensor("kernel_generator_w2", (values * self.d_conv, self.generator), "attention", n),
+            WeightTensor("kernel_generator_bias", (values * self.d_conv,), "norm", n),
         )
 
 

@@ -32,12 +32,9 @@ _CLASSES = (
 
 def _tiers(chunk_35: int, bs_35: int, bs_35_tp4: int) -> tuple[Tier, ...]:
     return (
-        Tier(20 * _GIB, 2048, 8, 8),
-        Tier(35 * _GIB, chunk_35, bs_35, bs_35_tp4),
-        Tier(60 * _GIB, 4096, 32, 160),
-        Tier(160 * _GIB, 8192, 256, 512),
-        Tier(None, 16384, 512, 512),
-    )
+        Tier(20 * _GIB, 2048, 8, 8), Tier(35 * _GIB, chunk_35, bs_35, bs_35_tp4), Tier(60 * _GIB, 4096, 32, 160),
+        Tier(160 * _GIB, 8192, 256, 512), Tier(None, 16384, 512, 512),
+    )  # fmt: skip
 
 
 #: Window models whose KV is split into a full and a window pool (configs/model_config.py is_hybrid_swa_model). 0.4.10 splits the models
@@ -54,13 +51,15 @@ _SPLIT_0513 = _SPLIT_0512 | _GEMMA4 | {"Step3p7ForConditionalGeneration"}
 _SPLIT_0515 = _SPLIT_0513 | {"UnlimitedOCRForCausalLM"}
 _SPLIT_0516 = _SPLIT_0515 | {"InklingForConditionalGeneration", "MellumForCausalLM"}
 _SPLIT_0518 = _SPLIT_0516 | {"MuseGlimmerForCausalLM", "MuseGlimmerForConditionalGeneration"}
-_SPLIT_0521 = _SPLIT_0518 | {"DiffusionGemmaForBlockDiffusion"}
+_SPLIT_0520 = _SPLIT_0518 | {"Spark2_5ForCausalLM"}  # which says so in its own configuration (configs/spark2_5.py is_hybrid_swa)
+_SPLIT_0521 = _SPLIT_0520 | {"DiffusionGemmaForBlockDiffusion"}
 _SPLIT_0522 = _SPLIT_0521 | {"EmbeddingGemma2Model"}
 _SPLIT_0523 = _SPLIT_0522 | {"BeamForCausalLM", "GraniteSWAForCausalLM", "GraniteMoeSWAForCausalLM", "IQuestQ1ForCausalLM"}
 #: Model classes whose window does not count the token itself: get_attention_sliding_window_size returns sliding_window - 1 (models/*.py).
 EXCLUSIVE = _GEMMA4 | _SPLIT_0410 | {
-    "AfmoeForCausalLM", "Exaone4ForCausalLM", "Gemma2ForCausalLM", "GptOssForCausalLM", "InklingForConditionalGeneration",
-    "MellumForCausalLM", "MuseGlimmerForCausalLM", "MuseGlimmerForConditionalGeneration", "Olmo2ForCausalLM", "Olmo3ForCausalLM",
+    "AfmoeForCausalLM", "Exaone4ForCausalLM", "Gemma2ForCausalLM", "GptOssForCausalLM", "MellumForCausalLM", "Spark2_5ForCausalLM",
+    "InklingForConditionalGeneration", "MuseGlimmerForCausalLM", "MuseGlimmerForConditionalGeneration", "Olmo2ForCausalLM",
+    "Olmo3ForCausalLM",
 }  # fmt: skip
 #: Models whose maximum these releases multiply by the factor of their rope_scaling (hf_transformers_utils.py get_context_length).
 _STRETCHED = {"Gemma3ForConditionalGeneration": 8}
@@ -381,6 +380,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     (
         "0.5.20",
         {
+            "split": _SPLIT_0520,
             "whole_default": False,
             "own_numbers": False,
             "feature_pool": True,

@@ -64,6 +64,20 @@ REGISTRY = Registry(FIRST, VERSIONS)
 #: transformers 5 (0.20.2; 0.17.1 is below it; models/transformers/base.py check_version).
 RUN_BEFORE: dict[str, str] = {"BertForMaskedLM": "0.20"}
 
+#: Classes of released files that no registry of 0.0.1 to 0.33.0 lists, and no transformers up to 5.24 has.
+UNLISTED = frozenset({
+    "HunYuanForCausalLM", "JetNemotronForCausalLM", "LlavaLlamaForCausalLM", "LlavaMistralForCausalLM", "LlavaQwenForCausalLM",
+    "LocateAnythingForConditionalGeneration", "MambaLMHeadModel", "Rwkv5ForCausalLM", "Rwkv6ForCausalLM", "SDARForCausalLM",
+    "SDARMoeForCausalLM", "SkyworkForCausalLM", "Spark2_5ForCausalLM", "StepAudio2ForCausalLM",
+})  # fmt: skip
+
+
+def unlisted(model: ModelSpec) -> tuple[str, ...]:
+    """That nothing in a release runs the class but the code of its repository, where `_try_resolve_transformers` takes that."""
+    if (named := model.architecture) not in UNLISTED:
+        return ()
+    return (f"no release lists {named}: it starts on a fork, or where its repository's code suits vLLM's backend of transformers",)
+
 
 def _runs_before(named: str, version: str | None) -> bool:
     return named in RUN_BEFORE and in_force(RUN_BEFORE[named], "", version)

@@ -6,6 +6,7 @@ from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options
 from kvplan.engines.vllm.encoders import TOWERS, tower_of
 from kvplan.engines.vllm.media import media, text_alone
+from kvplan.engines.vllm.registered import unlisted
 from kvplan.engines.vllm.rings import first_release
 from kvplan.engines.vllm.rules import VllmRules, since
 from kvplan.tensors import Lowered, routed
@@ -20,7 +21,7 @@ APART_SINCE = "0.25"
 
 def undecided(d: Deployment, model: Lowered, rules: VllmRules, release: str, *, graphs: bool) -> tuple[str, ...]:
     """Reasons, in words that finish `too close to call at most:`. `graphs`: CUDA graphs are captured."""
-    found = []
+    found = [*unlisted(d.model)]
     if (Options(d).count("prefill_context_parallel_size") or 1) > 1:
         found.append("ranks that share a prompt are GPUs beside these, and what they take is not modelled (prefill_context_parallel_size)")
     if str(d.kv_dtype).startswith("turboquant") and (d.pp or 1) > 1 and d.block_size is None and since(release, APART_SINCE):

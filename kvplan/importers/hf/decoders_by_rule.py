@@ -10,6 +10,7 @@ from kvplan.importers.hf.experts import dense, dense_of
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Decoder
 from kvplan.importers.hf.stack import block, weight
+from kvplan.importers.hf.towers import linear
 from kvplan.importers.hf.towers_of_one_family import qwen_vl
 
 
@@ -222,9 +223,13 @@ def doge(f: Fields, t: Decoder) -> Stack:
 
 
 def molmo(f: Fields, t: Decoder) -> Stack:
-    """Molmo 1: the config has the text model alone; its tower is written in the code of the repository."""
-    note = "the image tower and what joins it are not counted: the config does not describe them"
-    return {**decoder(f, t), "uncounted": [note]}
+    """Molmo 1: the config has the text model alone; its tower and what joins it are constants of its code (vLLM 0.33 models/molmo.py
+    VisionBackboneConfig: CLIP's of width 1024 with 23 layers, of which two are read and pooled, then a network as wide as the text's)."""
+    made, h, n, read, half = decoder(f, t), 1024, 23, 2, f.dim("intermediate_size") // 2
+    layer = 4 * linear(h, h) + linear(4 * h, h) + linear(h, 4 * h) + 4 * h
+    tower = h + 577 * h + 3 * 14**2 * h + 2 * h + n * layer
+    joined = 3 * linear(h, read * h) + linear(h, h) + 2 * read * h + half * (2 * h + f.dim("hidden_size"))
+    return {**made, "towers": [{"name": "vision_tower", "parameters": tower}, {"name": "vision_projector", "parameters": joined}]}
 
 
 def ernie_vl(f: Fields, t: Decoder) -> Stack:
@@ -258,3 +263,8 @@ def _first(f: Fields) -> int:
     if len(set(starts)) != 1:
         raise f.fault("moe_layer_start_index", "text and image experts that start at different layers are not modelled")
     return starts[0]
+
+
+def spark(f: Fields, t: Decoder) -> Stack:
+    """Spark X2.5: a gate for each head of attention, where it is on; three layers of four slide (sglang 0.5.23 models/spark2_5.py)."""
+    return decoder(f, t if f.flag("headwise_attn_output_gate") else t._replace(output_gate="none"))

@@ -13,6 +13,7 @@ from kvplan.importers.hf.attention import mixer
 from kvplan.importers.hf.decoder import Stack, decoder, lengths, model
 from kvplan.importers.hf.experts import dense, dense_of
 from kvplan.importers.hf.fields import Fields
+from kvplan.importers.hf.gemma import gemma4, reader
 from kvplan.importers.hf.latent import Latent, mla
 from kvplan.importers.hf.rows import Decoder
 from kvplan.importers.hf.stack import Block, block, weight
@@ -147,6 +148,23 @@ def dflash2(f: Fields, t: Decoder) -> Stack:
         raise f.fault("dflash_config.selector_rank", "missing; DFlash2 has a selector")
     tables = [weight(f"selector_{side}", inner.dim("vocab_size"), rank) for side in ("before", "after")]
     return {**made, "weights": [*made["weights"], *tables, weight("selector_projection", rank, inner.dim("hidden_size"))]}
+
+
+def gemma4_assistant(f: Fields, t: Decoder) -> Stack:
+    """Gemma 4's assistant: a Gemma 4 whose layers all read its target's caches, between two projections to the target's width, and an
+    output by centroids where words are ordered (transformers 5.23 models/gemma4_assistant)."""
+    text = f.part("text_config", "gemma4_text").over({"num_kv_shared_layers": 0})
+    for key in ("enable_moe_block", "use_double_wide_mlp", "hidden_size_per_layer_input"):
+        if text.opt(key) or (key == "hidden_size_per_layer_input" and text.count(key)):
+            raise text.fault(key, "must be 0 or false: an assistant has none")
+    made = gemma4(text, t)
+    hidden, target = text.dim("hidden_size"), f.dim("backbone_hidden_size")
+    layers = [{**layer, "mixers": [reader(mixer) for mixer in layer["mixers"]]} for layer in made["layers"]]
+    weights = [weight("pre_projection", hidden, 2 * target), weight("post_projection", target, hidden)]
+    if f.flag("use_ordered_embeddings"):
+        weights += [weight("centroids", f.dim("num_centroids"), hidden), weight("token_ordering", text.dim("vocab_size"), role="buffer")]
+    tied = f.flag("tie_word_embeddings")
+    return {**made, "layers": layers, "tied_embeddings": tied, "weights": [*made["weights"], *weights], "notes": [_SAID]}
 
 
 def _beside(f: Fields, inner: Fields) -> list[dict[str, Any]]:

@@ -17,6 +17,8 @@ from kvplan.importers.hf.stack import Block, block, weight
 
 _WORDS = ("ForMaskedLM", "ForPreTraining", "ForCausalLM", "LMHeadModel")
 NO_CACHE = "an encoder: it keeps no cache"
+#: modeling_bert.py BertLayer, and its copies in the classes that decode.
+_CROSSED = "add_cross_attention without is_decoder: transformers' class stops at it, and cross-attention is not counted"
 
 
 class Encoder(NamedTuple):
@@ -107,4 +109,6 @@ def whole(f: Fields, t: Encoder, layers: list[Block], writes: bool = False) -> S
         made |= {"lm_head": False, "tied_embeddings": False}
     if t.padded and t.positions and made["max_context"]:
         made["max_context"] = max(1, made["max_context"] - f.count("pad_token_id") - 1)
-    return {**made, "final_norm": t.final_norm, "notes": [] if writes else [NO_CACHE]}
+    crossed = t.decodes and f.flag("add_cross_attention") and not writes
+    notes = [] if writes else [NO_CACHE, *[_CROSSED] * crossed]
+    return {**made, "final_norm": t.final_norm, "notes": notes}

@@ -201,6 +201,9 @@ FAMILIES: dict[str, Row] = {
     "orion": _d(q_bias="attention_bias", kv_bias="attention_bias", o_bias="attention_bias", norm="layer")._replace(
         defaults={"attention_bias": False}),
     "skywork": _d(),
+    "spark2_5": _d(output_gate="head", windows="pattern")._replace(
+        lower="decoders_by_rule:spark", defaults={
+            "sliding_window_pattern": 4, "sliding_window": 512, "headwise_attn_output_gate": True, "tie_word_embeddings": False}),
     "deepseek": _d(_QKVO, experts=_DSV1),
     "bailing_moe": _d(q_bias="use_qkv_bias", kv_bias="use_qkv_bias", o_bias="use_bias",
                       experts=Experts(where="first_dense", shared_count="num_shared_experts")),

@@ -95,6 +95,7 @@ LATENT_RECURRENT: dict[str, Row] = {
     "lara_mini": Row("linear:lara_mini", Decoder(**_QKVO, qk_norm="head", experts=_QWEN_MOE._replace(where="all", shared_gate=False))),  # type: ignore[arg-type]
     "olmo_hybrid": Row("linear:olmo_hybrid", Decoder(**_QKVO, qk_norm="full")),  # type: ignore[arg-type]
     "kimi_linear": Row("linear:kimi_linear", Decoder(), _KIMI, {"first_k_dense_replace": 1, "moe_layer_freq": 1}),
+    "jet_nemotron": Row("linear:jet_nemotron", Decoder()),
     "minimax": Row("linear:minimax", Decoder()),
     "lfm2": Row("linear:lfm2", Decoder(), _LFM2),
     "lfm2_moe": Row("linear:lfm2", Decoder(experts=Experts(where="dense_count", bias="buffer")), _LFM2),

@@ -118,6 +118,7 @@ WRAPPERS: dict[str, Row] = {
     "kimi_k25": _KIMI,
     "kimi_k3": _w("kimi_linear", Tower("vision_config", "kimi_k3_vision", "kimi_k3", names=_MOONVIT)),
     "kimi_vl": _KIMI,
+    "locateanything": _w("qwen2", Tower("vision_config", "kimi_k25_vision", "internvl", names=_MOONVIT)),  # SGLang locate_anything.py
     "aya_vision": _w("cohere2", _v("siglip_vision_model", "aya")),
     "cohere2_vision": _w("cohere2", _v("siglip_vision_model", "cohere2_vision")),
     "lfm2_vl": _w("lfm2", _v("siglip2_vision_model", "lfm2_vl")),

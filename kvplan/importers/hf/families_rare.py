@@ -32,10 +32,16 @@ _MOSHI = Row("wrappers_by_rule:moshi", Decoder(mlp_width="half", windows="every"
 _EAGLE3 = Row("drafters:eagle3", Decoder(**_QKVO, mlp_bias="mlp_bias"), model_type="llama")  # type: ignore[arg-type]
 _DFLASH = Row("drafters:dflash", FAMILIES["qwen3"].traits, model_type="qwen3")
 
+#: configuration_gemma4_assistant.py
+_ASSISTANT = Row("drafters:gemma4_assistant", Decoder(), {}, {
+    "tie_word_embeddings": True, "use_ordered_embeddings": False, "num_centroids": 2048, "backbone_hidden_size": 1536,
+})  # fmt: skip
+
 RARE: dict[str, Row] = {
     "eagle3": _EAGLE3, "eagle3_qwen3": _EAGLE3._replace(model_type="qwen3"), "dflash": _DFLASH,
     "dspark": _DFLASH._replace(lower="drafters:dspark"), "dflash2": _DFLASH._replace(lower="drafters:dflash2"),
     "dflash_laguna": _DFLASH._replace(lower="drafters:dflash_laguna", model_type="laguna"),
+    "gemma4_assistant": _ASSISTANT, "gemma4_unified_assistant": _ASSISTANT,
     "k3_dspark": Row("drafters:dspark_latent", Latent(experts=None)),
     "sdar": FAMILIES["qwen3"]._replace(model_type="qwen3"), "sdar_moe": FAMILIES["qwen3_moe"]._replace(model_type="qwen3_moe"),
     "chameleon": Row("wrappers_by_rule:chameleon", Decoder(**_QKVO, mlp_bias="mlp_bias", qk_norm="heads", qk_norm_bias=True)),  # type: ignore[arg-type]

@@ -124,6 +124,8 @@ def pure_mamba2(f: Fields, t: Hybrid) -> Stack:
     if heads * width != inner:
         fault = f"hidden_size * expand ({inner}) must equal num_heads * head_dim ({heads * width})"
         raise f.fault(t.heads, fault)
+    if not f.given(t.heads):
+        f.assumed[f.dotted(t.heads)] = heads
     return model(f, [block([mamba2(f, t, heads)], [], 1)] * f.dim("num_hidden_layers"))
 
 

@@ -79,6 +79,30 @@ def olmo_hybrid(f: Fields, t: Decoder) -> Stack:
     return model(f, [block([mixers[kind]], [dense_of(f.dim("intermediate_size"))]) for kind in kinds])
 
 
+def jet_nemotron(f: Fields, t: Decoder) -> Stack:
+    """Jet-Nemotron: JetBlocks, gated delta nets whose kernels are made of their input, beside attention, some of it in a window (sglang
+    0.5.23 models/jet_nemotron.py, configs/jet_nemotron.py)."""
+    n, own = f.dim("num_hidden_layers"), f.part("efficient_attention_config")
+    kinds, jet = f.items("layer_types", n), own.part("jet")
+    if kinds is None or set(kinds) - {"jet", "attn", "swa"}:
+        raise f.fault("layer_types", "must say jet, attn or swa for each layer")
+    grown, heads, width = jet.raw("expand_v"), jet.dim("num_heads"), jet.dim("head_dim")
+    if not isinstance(grown, int | float) or isinstance(grown, bool) or not 0 < grown < 64:
+        raise jet.fault("expand_v", f"must be a positive number (is {grown!r:.40})")
+    value = int(width * grown)
+    block_of: dict[str, Any] = {
+        "kind": "gated_delta_net", "key_heads": heads, "value_heads": heads, "key_head_dim": width, "value_head_dim": value,
+        "d_conv": jet.dim("conv_size"), "generator": heads * value // jet.dim("dconv_generator_reduction"),
+    }  # fmt: skip
+    on, head = {"q_bias": True, "kv_bias": True}, f.divided("hidden_size", "num_attention_heads")
+    attention = softmax(f.dim("num_attention_heads"), kv_heads(f), head, **on)
+    mixers = {"jet": block_of, "attn": attention}
+    if "swa" in kinds:
+        window = own.part("swa").dim("window_size")
+        mixers["swa"] = softmax(f.dim("num_attention_heads"), kv_heads(f), head, window=window, **on)
+    return model(f, [block([mixers[kind]], [dense_of(f.dim("intermediate_size"))]) for kind in kinds])
+
+
 def kimi_linear(f: Fields, t: Decoder) -> Stack:
     """Kimi Linear and K3: Kimi delta attention beside MLA; layers counted from 1 in linear_attn_config.
 

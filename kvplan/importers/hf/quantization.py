@@ -71,6 +71,8 @@ def _block(f: Fields) -> dict[str, Any] | None:
                 raise f.fault(key, "must be a mapping")
         if is_mlx(own := data.get("quantization")):
             return dict(own)
+        if isinstance(own, dict) and "bits" in own and not isinstance(own["bits"], int):
+            raise f.fault("quantization.bits", f"must be a whole number (is {own['bits']!r:.40})")
     return None
 
 

@@ -17,6 +17,9 @@ _SIDES = {"bert": "Bert", "roberta": "Roberta", "xlm-roberta": "XLMRoberta", "ca
 
 def joined(f: Fields, t: Decoder) -> Stack:
     """EncoderDecoderModel: the encoder without a head, the decoder with its own and a cross-attention in every layer."""
+    for key in ("encoder", "decoder"):
+        if not isinstance(f.data.get(key), dict):  # the class's own default is no model that anybody has
+            raise f.fault(key, "missing; an encoder-decoder of two models names both")
     reads, writes = side(f, "encoder", "Model"), side(f, "decoder", "ForCausalLM")
     if reads["hidden_size"] != writes["hidden_size"]:
         raise f.fault("encoder.hidden_size", "an encoder of another width than the decoder is not modelled; declare a spec file")

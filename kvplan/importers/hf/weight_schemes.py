@@ -64,7 +64,10 @@ def unread_block(data: Mapping[str, Any]) -> str | None:
     sparse = data.get("sparsity_config")
     if method == "compressed-tensors" and isinstance(sparse, dict) and str(sparse.get("format", "dense")) != "dense":
         return f"the checkpoint is stored sparse ({str(sparse['format'])[:40]}), which is not modelled"
-    groups = isinstance(data.get("config_groups"), dict) and bool(data["config_groups"])
+    stated = data.get("config_groups")
+    groups = isinstance(stated, dict) and bool(stated)
+    if stated and not (isinstance(stated, dict) and all(isinstance(group, dict) for group in stated.values())):
+        return "config_groups is no mapping of groups"
     if method == "compressed-tensors" and not groups and data.get("format") not in (None, "dense"):
         return f"compressed-tensors names the format {str(data['format'])[:40]} and no groups of modules"
     if method == "modelopt" and "quant_algo" not in data and not groups:

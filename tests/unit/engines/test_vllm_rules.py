@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 from kvplan import catalogue
 from kvplan.deployment import Deployment
 from kvplan.engines.vllm.plan import ENGINE
+from kvplan.engines.vllm.registered import REGISTRY, REMOVED, UNLISTED
 from kvplan.engines.vllm.rules import VERSIONS, find_rules
 from kvplan.errors import SpecError
+from kvplan.importers.hf.architectures import ARCHITECTURES
+from kvplan.importers.hf.classes import class_defaults
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan
 from kvplan.spec import ModelSpec, parse_spec
@@ -282,3 +285,26 @@ def test_dtype_auto(own: str, device: str, architecture: str | None, served: str
     assert any("dtype auto" in note for note in plan.model.notes) == (own != served)
     plain = planned(model, engine="ideal", context=1024).model.weight_bytes
     assert plan.model.weight_bytes * size[own] == plain * size[served]
+
+
+def test_a_class_that_no_release_lists_is_no_start() -> None:
+    """models/registry.py _raise_for_unsupported of 0.33.0, unless _try_resolve_transformers takes the repository's own code."""
+    assert not UNLISTED & REGISTRY.first.keys()
+    model = catalogue.find_model("meta-llama/llama-3.1-8b").changed(architecture="LlavaLlamaForCausalLM")
+    plan = planned(model, engine="vllm", device="H100", context=1024)
+    assert plan.outcome.certainty == "too close to call"
+    assert any("no release lists LlavaLlamaForCausalLM" in note for note in plan.model.notes)
+
+
+def test_every_class_that_is_read_is_of_vllm_of_transformers_or_said_to_be_of_neither() -> None:
+    """A class that no registry lists and no transformers has must be in UNLISTED, or it would start for certain by nothing's code."""
+    of_transformers = class_defaults()
+    known = REGISTRY.first.keys() | REMOVED.keys() | UNLISTED
+    halves = ("_decoder", "_encoder", "_whole", "_assistant")  # of models whose whole is in that table
+    drafters = ("eagle3", "dflash", "dflash2")
+    left = [
+        name
+        for name, family in ARCHITECTURES.items()
+        if name not in known and family not in of_transformers and not family.endswith(halves) and family not in drafters
+    ]
+    assert left == ["NVLM_D_Model"]  # NVLM_D of the registry, as its repository once called it

@@ -247,3 +247,27 @@ def test_a_pool_beside_stages_is_as_it_was_logged() -> None:
     held = sum(e["bytes"] for e in plan["ledgers"][0]["entries"] if e["name"].startswith("weights"))
     assert plan["capacity"]["tokens"] == pytest.approx(case["logged"]["kv_tokens"], rel=1e-3)
     assert held / 2**30 == pytest.approx(case["logged"]["weights_gib"], rel=0.01)
+
+
+def test_an_assistant_of_gemma_4_is_as_large_as_its_card_says(tmp_path: Path) -> None:
+    """google/gemma-4-12B-it-assistant (423 M on its card) as Danmoreng/gem16gb tests/unit/config_test.cpp has its config.json."""
+    text = {
+        "model_type": "gemma4_unified_text", "hidden_size": 1024, "intermediate_size": 8192, "num_hidden_layers": 4, "vocab_size": 262144,
+        "max_position_embeddings": 262144, "sliding_window": 1024, "num_attention_heads": 16, "num_key_value_heads": 8,
+        "num_global_key_value_heads": 1, "head_dim": 256, "global_head_dim": 512, "num_kv_shared_layers": 4, "tie_word_embeddings": True,
+        "layer_types": [*["sliding_attention"] * 3, "full_attention"],
+    }  # fmt: skip
+    config: dict[str, Any] = {
+        "architectures": ["Gemma4UnifiedAssistantForCausalLM"], "model_type": "gemma4_unified_assistant", "backbone_hidden_size": 3840,
+        "use_ordered_embeddings": False, "tie_word_embeddings": True, "text_config": text,
+    }  # fmt: skip
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config), encoding="utf-8")
+    plan = planned(str(path), engine="ideal", context=1000)
+    assert plan.model.parameters == planned("google/gemma-4-12B-it-assistant", engine="ideal", context=1000).model.parameters == 422_856_960
+    assert plan.cache.total_bytes == 0
+    ordered = parse_spec(import_config({**config, "use_ordered_embeddings": True, "num_centroids": 2048}, "x"), "x")
+    formats = CacheFormats("bf16", "bf16", "bf16", "bf16")
+    assert count(lower(ordered, formats)).total == 422_856_960 + 2048 * 1024
+    with pytest.raises(KvplanError, match="an assistant has none"):
+        import_config({**config, "text_config": {**text, "enable_moe_block": True}}, "x")

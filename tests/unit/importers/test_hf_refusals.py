@@ -219,3 +219,16 @@ def read_or_refused(config: dict[str, Any], what: str) -> None:
         return
     except Exception as error:
         pytest.fail(f"{what}: {type(error).__name__}: {error}")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"model_type": ["llama"]}, "model_type: must be the name of a model type"),
+        ({"quantization": {"bits": "4", "group_size": 64}}, "quantization.bits: must be a whole number"),
+    ],
+)
+def test_words_of_another_type_are_refused(more: dict[str, Any], said: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        import_config({**LLAMA, **more}, "x")
+    assert said in str(caught.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -103,3 +104,68 @@ def test_an_index_names_the_shard_that_is_missing(tmp_path: Path) -> None:
         **{"model-00001-of-00002__safetensors": norm},
     )  # fmt: skip
     assert "1 of 2 files are not there, first model-00002-of-00002.safetensors" in why(path)
+
+
+def layers(n: int, width: int = 512) -> bytes:
+    """CONFIG's tensors, with so many layers and of that width."""
+    names = {"self_attn.q_proj": (512, 512), "self_attn.k_proj": (128, 512), "self_attn.v_proj": (128, 512), "self_attn.o_proj": (512, 512),
+             "mlp.gate_proj": (1024, 512), "mlp.up_proj": (1024, 512), "mlp.down_proj": (512, 1024), "input_layernorm": (512,),
+             "post_attention_layernorm": (512,)}  # fmt: skip
+    shapes = {f"model.layers.{i}.{name}.weight": shape for i in range(n) for name, shape in names.items()}
+    shapes |= {"model.embed_tokens.weight": (1000, 512), "lm_head.weight": (1000, 512), "model.norm.weight": (512,)}
+    made, at = {}, 0
+    for name, shape in shapes.items():
+        sizes = [size * width // 512 if size % 128 == 0 else size for size in shape]
+        end = at + 2 * math.prod(sizes)
+        made[name] = {"dtype": "BF16", "shape": sizes, "data_offsets": [at, end]}
+        at = end
+    return safetensors(made)
+
+
+LORA = safetensors(
+    {"base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight": {"dtype": "BF16", "shape": [8, 512], "data_offsets": [0, 8192]}}
+)
+ADAPTER = {"base_model_name_or_path": "meta-llama/Llama-3.1-8B", "peft_type": "LORA", "r": 8}
+
+
+def test_the_weights_of_an_adapter_are_not_those_of_the_model_beside_it(tmp_path: Path) -> None:
+    """peft writes adapter_model.safetensors (utils/constants.py); trainers leave the base model's config.json beside it."""
+    lora: dict[str, Any] = {"config__json": CONFIG, "adapter_config__json": ADAPTER, "adapter_model__safetensors": LORA}
+    assert "an adapter (adapter_config.json); name its base model, meta-llama/Llama-3.1-8B," in why(folder(tmp_path / "lora", **lora))
+    plan = planned(folder(tmp_path / "both", **lora, model__safetensors=layers(2)), context=64)
+    assert plan.model.weight_bytes == 2 * (MATRICES + 2 * ENDS + NORMS)
+    assert "the adapter beside it (adapter_config.json) is not counted; --lora counts it" in plan.model.notes
+    assert "name its base model" in why(f"{tmp_path}/lora/adapter_config.json")
+
+
+def test_files_that_are_not_the_configs_say_so(tmp_path: Path) -> None:
+    """vLLM 0.33 default_loader.py: weights that were not initialised, or that no module has, end the start."""
+    cases = {"same": layers(2), "fewer": layers(1), "more": layers(3), "wider": layers(2, 1024)}
+    said = {name: planned(folder(tmp_path / name, config__json=CONFIG, model__safetensors=data), context=64).model.notes
+            for name, data in cases.items()}  # fmt: skip
+    assert not any("the files" in note for note in said["same"])
+    has = MATRICES + 2 * ENDS + NORMS
+    assert any(f"the files hold {has - MATRICES // 2 - 1024:,} parameters, the config describes {has:,}" in n for n in said["fewer"])
+    assert any("the files have layers beyond the 2 that the config has" in note for note in said["more"])
+    assert any("the files hold" in note for note in said["wider"])
+
+
+def test_an_index_without_its_files_says_what_it_would_be(tmp_path: Path) -> None:
+    index = {"metadata": {"total_size": 16060522496}, "weight_map": {"lm_head.weight": "model-00001-of-00004.safetensors"}}
+    plan = planned(folder(tmp_path / "model", config__json=CONFIG, model__safetensors__index__json=index), context=64)
+    assert any("none of the files that model.safetensors.index.json names, which are 16,060,522,496 bytes by it, is here" in note
+               for note in plan.model.notes)  # fmt: skip
+
+
+def test_parts_of_a_model_say_what_is_missing(tmp_path: Path) -> None:
+    parts: dict[str, dict[str, Any]] = {
+        "a tokenizer without its model": {"tokenizer__json": {}, "tokenizer_config__json": {}},
+        "a pipeline of sentence-transformers": {"modules__json": {}},
+        "is a part of a split GGUF model whose first, -00001-of-, is not here": {"m-00002-of-00003__gguf": b"GGUF"},
+        "a generation_config.json without its model": {"generation_config__json": {}},
+    }
+    for i, (said, files) in enumerate(parts.items()):
+        assert said in why(folder(tmp_path / str(i), **files))
+    assert "a diffusion pipeline" in why(
+        folder(tmp_path / "pipeline", model_index__json={"_class_name": "FluxPipeline"}) + "model_index.json"
+    )

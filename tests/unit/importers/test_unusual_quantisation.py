@@ -63,6 +63,7 @@ def test_what_can_be_read_is_counted(tmp_path: Path, block: dict[str, Any], expe
             "stored sparse (sparse-24-bitmask)",
         ),
         ({"quant_method": "bitsandbytes", "bnb_4bit_quant_type": "nf4"}, "neither 4 nor 8 bits"),
+        ({"quant_method": "compressed-tensors", "config_groups": {"group_0": "int4"}}, "config_groups is no mapping of groups"),
     ],
 )
 def test_what_can_not_be_read_is_said(tmp_path: Path, block: dict[str, Any], said: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kvplan.errors import KvplanError
 from kvplan.importers.hf_config import import_config
 from kvplan.spec import ModelSpec, lower, parse_spec
 from kvplan.tensors import CacheFormats
@@ -91,3 +92,93 @@ def test_the_first_qwen_vl_has_its_tower_counted() -> None:
     packed = linears // 2 + linears // 128 * (2 + 1 / 2)  # four bits each, a scale and a zero point for each 128
     assert 2 * (parameters - linears) + packed == pytest.approx(9_731_786_240, rel=1e-3)
     assert [tower.parameters for tower in spec.towers] == [1_935_610_624]
+
+
+def test_locateanything_has_the_bytes_of_its_index() -> None:
+    """nvidia/LocateAnything-3B as oguzaybilir/LocateAnything-3B-FineTuning has it: 7,661,331,936 bytes of 16 bits, an output beside the
+    embedding that it equals."""
+    text = {"architectures": ["Qwen2ForCausalLM"], "hidden_size": 2048, "intermediate_size": 11008, "max_position_embeddings": 32768,
+            "model_type": "qwen2", "num_attention_heads": 16, "num_hidden_layers": 36, "num_key_value_heads": 2, "sliding_window": 32768,
+            "tie_word_embeddings": True, "use_sliding_window": False, "vocab_size": 152681}  # fmt: skip
+    tower = {"hidden_size": 1152, "init_pos_emb_height": 64, "init_pos_emb_width": 64, "intermediate_size": 4304, "model_type": "moonvit",
+             "merge_kernel_size": [2, 2], "num_attention_heads": 16, "num_hidden_layers": 27, "patch_size": 14}  # fmt: skip
+    whole = {"architectures": ["LocateAnythingForConditionalGeneration"], "model_type": "locateanything", "torch_dtype": "bfloat16"}
+    _, parameters = read({**whole, "text_config": text, "vision_config": tower})
+    assert 2 * (parameters + 152681 * 2048) == 7_661_331_936
+
+
+def test_heads_of_a_mamba2_that_its_file_leaves_out_are_said() -> None:
+    """fla-org/flame configs/mamba2_340M.json; transformers 5.23 takes 128 heads there, and stops."""
+    spec, _ = read({"model_type": "mamba2", "expand": 2, "head_dim": 64, "hidden_size": 1024, "n_groups": 1, "num_hidden_layers": 2,
+                    "state_size": 128, "conv_kernel": 4, "vocab_size": 32000, "tie_word_embeddings": False, "use_bias": False,
+                    "use_conv_bias": True})  # fmt: skip
+    assert any("num_heads = 32" in note for note in spec.notes)
+
+
+def test_cross_attention_of_an_encoder_alone_is_said() -> None:
+    """salesforce/LAVIS lavis/configs/models/med_config.json: transformers' BertLayer raises, vLLM's has no cross-attention."""
+    sizes = {"hidden_size": 768, "intermediate_size": 3072, "vocab_size": 30524, "num_attention_heads": 12, "num_hidden_layers": 12}
+    spec, _ = read({"architectures": ["BertModel"], "model_type": "bert", **sizes, "add_cross_attention": True})
+    assert any("add_cross_attention without is_decoder" in note for note in spec.notes)
+
+
+def test_spark_has_a_gate_for_each_head_and_slides_three_layers_of_four() -> None:
+    """iFlytek's Spark X2.5 4B by sglang 0.5.23 models/spark2_5.py: projections, gate, network and two norms of 36 layers, tied words."""
+    config = {"architectures": ["Spark2_5ForCausalLM"], "model_type": "spark2_5", "dtype": "bfloat16", "head_dim": 256, "hidden_size": 2560,
+              "intermediate_size": 10240, "num_attention_heads": 16, "num_hidden_layers": 36, "num_key_value_heads": 4,
+              "max_position_embeddings": 1048576, "tie_word_embeddings": True, "vocab_size": 131072}  # fmt: skip
+    layer = 2 * 2560 * 16 * 256 + 2 * 2560 * 4 * 256 + 2560 * 16 + 3 * 2560 * 10240 + 2 * 2560
+    for gated in (True, False):
+        spec, parameters = read({**config, "headwise_attn_output_gate": gated})
+        assert parameters == 36 * (layer - (0 if gated else 2560 * 16)) + 131072 * 2560 + 2560
+    assert [mixer.window for block in spec.blocks.values() for mixer in block.mixers if mixer.kind == "sliding"] == [512]
+
+
+def test_what_a_file_sizes_and_nothing_reads_is_said() -> None:
+    """THUDM/visualglm-6b's config.json: ChatGLM-6B, beside an image tower and a query transformer of its own code."""
+    spec, _ = read({"architectures": ["ChatGLMModel"], "model_type": "chatglm", "hidden_size": 4096, "inner_hidden_size": 16384,
+                    "max_sequence_length": 2048, "num_attention_heads": 32, "num_layers": 28, "position_encoding_2d": True,
+                    "torch_dtype": "float16", "vocab_size": 130528, "eva_config": {"num_layers": 39, "hidden_size": 1408},
+                    "qformer_config": {"num_layers": 12, "hidden_size": 768}})  # fmt: skip
+    assert [note.partition(":")[0] for note in spec.uncounted] == ["eva_config", "qformer_config"]
+    spec, _ = read({"architectures": ["QWenLMHeadModel"], "model_type": "qwen", "hidden_size": 4096, "intermediate_size": 22016,
+                    "num_attention_heads": 32, "num_hidden_layers": 32, "vocab_size": 155947, "seq_length": 2048, "kv_channels": 128,
+                    "audio": {"n_layer": 32, "n_state": 1280}})  # fmt: skip  # Qwen/Qwen-Audio
+    assert [note.partition(":")[0] for note in spec.uncounted] == ["audio"]
+
+
+def test_two_joined_models_are_both_named() -> None:
+    """PruhaNLP/ModernMT-en-ru merged_model/config.json: own code under the name of transformers' class, its parts under other keys."""
+    with pytest.raises(KvplanError, match="encoder: missing"):
+        read({"architectures": ["EncoderDecoderModel"], "model_type": "modernbert_enc_dec", "vocab_size": 50370, "hidden_size": 384,
+              "num_hidden_layers": 6, "encoder_config": {"model_type": "modernbert"}})  # fmt: skip
+
+
+def test_the_first_molmo_has_its_tower_counted() -> None:
+    """allenai/Molmo-7B-D-0924: 8,021,025,280 parameters on the Hub; reubzdubz/Molmo7B_D_NF4Quant's index has 6,661,964,712 bytes."""
+    config = {"architectures": ["MolmoForCausalLM"], "model_type": "molmo", "attention_layer_norm": False, "embedding_size": 152064,
+              "hidden_size": 3584, "intermediate_size": 37888, "max_position_embeddings": 4096, "num_attention_heads": 28,
+              "num_hidden_layers": 28, "num_key_value_heads": 4, "qkv_bias": True, "torch_dtype": "float16", "vocab_size": 152064,
+              "weight_tying": False}  # fmt: skip
+    _, parameters = read(config)
+    assert parameters == 8_021_025_280
+    linears = 28 * (2 * 3584 * 3584 + 2 * 512 * 3584 + 3 * 18944 * 3584)  # in NF4: half a byte, and four of scale for each 64
+    assert 2 * (parameters - linears) + linears // 2 + linears // 16 == pytest.approx(6_661_964_712, rel=1e-4)
+
+
+def test_jet_blocks_make_their_kernels() -> None:
+    """NVlabs/Jet-Nemotron jetai/modeling/configs/jetlm_2B.json, by sglang 0.5.23 models/jet_nemotron.py and its Mamba2StateShape."""
+    kinds = [*["jet"] * 13, "attn", *["jet"] * 4, "attn", "swa", "swa", *["jet"] * 7]
+    own = {"jet": {"conv_size": 4, "dconv_generator_reduction": 8, "expand_v": 2.6666666667, "head_dim": 96, "num_heads": 12},
+           "swa": {"window_size": 1152}}  # fmt: skip
+    spec, parameters = read({"architectures": ["JetNemotronForCausalLM"], "model_type": "jet_nemotron", "efficient_attention_config": own,
+                             "hidden_size": 1536, "intermediate_size": 8960, "layer_types": kinds, "max_position_embeddings": 131072,
+                             "num_attention_heads": 12, "num_hidden_layers": 28, "num_key_value_heads": 2, "tie_word_embeddings": True,
+                             "torch_dtype": "bfloat16", "vocab_size": 151936})  # fmt: skip
+    h, keys, values = 1536, 12 * 96, 12 * 256
+    jet = h * (2 * keys + 2 * values + 24) + values * h + 24 + 256  # projections, the output's, A and dt, the norm
+    jet += h * values // 8 + values // 8 * 4 * values + 4 * values  # what makes the kernels
+    attention = 2 * h * h + 2 * h * 256 + h + 2 * 256
+    assert parameters == 24 * jet + 4 * attention + 28 * (3 * h * 8960 + 2 * h) + 151936 * h + h
+    (found,) = lower(spec, CacheFormats("bf16", "bf16", "bf16", "f32")).layers[0].caches
+    assert sum(tensor.elems_per_state * tensor.heads for tensor in found.tensors) == (values + 2 * keys) * 3 + 12 * 96 * 256
