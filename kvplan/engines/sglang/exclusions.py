@@ -363,6 +363,14 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "enable_hierarchical_cache=*&attention_backend=dual_chunk_flash_attn", "enable_hierarchical_cache=",
         "dual_chunk_flash_attn keeps no prefixes: enable-hierarchical-cache and disable-radix-cache are mutually exclusive", "0.5.3",
     ),
+    *(  # kernels of packages that no release asks for
+        Exclusion(f"{flag}=*", f"{flag}=", f"{named} cannot run this setup: {why}; install the plugin that provides it", "0.5.23")
+        for flag, named, why in (
+            ("enable_amd_monokernel", "--enable-amd-monokernel", "no monokernel backend 'amd' is registered"),
+            ("monokernel_backend", "--enable-amd-monokernel", "no monokernel backend 'amd' is registered"),
+            ("enable_nvidia_megakernel", "--enable-nvidia-megakernel", "the plugin is not installed"),
+        )
+    ),
     Exclusion("sidecar_args=*", "sidecar=*", "--sidecar-args requires --sidecar.", "0.5.16"),
     Exclusion(
         "language_model_only=*", "disaggregation_mode=,null",

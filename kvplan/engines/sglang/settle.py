@@ -17,7 +17,7 @@ from kvplan.engines.common.settling import cache_formats, lowered_or_plain, rema
 from kvplan.engines.sglang import adapters, backends, deepseek_v41, exchange, inkling, memory, minimax_m3, ngram, overrides, pages
 from kvplan.engines.sglang.cells import Split
 from kvplan.engines.sglang.choices import CHOICES
-from kvplan.engines.sglang.classes import EMBEDS, NO_LENGTH, NUMBERED_ENCODERS, UNREAD_LENGTH, WHOLE_PROMPTS
+from kvplan.engines.sglang.classes import EMBEDS, NO_LENGTH, NUMBERED_ENCODERS, UNREAD_LENGTH, UNUSED_POSITIONS, WHOLE_PROMPTS
 from kvplan.engines.sglang.drafts import A_MODULE_A_STEP, OWN_DRAFTS, draft_layers, is_tree
 from kvplan.engines.sglang.fraction import AITER_CONTEXT, AITER_SHARE, default_fraction, on_amd, sees, uses_aiter
 from kvplan.engines.sglang.kept import as_kept
@@ -265,15 +265,15 @@ def undecided(settled: Settled, attention_dp: int) -> tuple[str, ...]:
 
 def told_steps(d: Deployment) -> int | None:
     """Steps of drafts that were asked for."""
-    spec = read_speculative(d.speculative)
-    return spec.tokens if spec else None
+    return spec.tokens if (spec := read_speculative(d.speculative)) else None
 
 
 def most_context(d: Deployment, rules: SglangRules) -> int | None:
     """The longest context that this release derives from the model's configuration."""
-    stated = None if d.model.architecture in UNREAD_LENGTH else d.model.stated_context or d.model.max_context  # YaRN multiplies nothing
-    most = stated or (NO_LENGTH if d.model.architecture and not d.model.length_unsaid else None)
-    return most * rules.stretched.get(d.model.architecture or "", 1) if most else most
+    named, stated = d.model.architecture or "", d.model.stated_context or d.model.max_context  # YaRN multiplies nothing
+    most = None if named in UNREAD_LENGTH else stated
+    most = most or (NO_LENGTH if named and not d.model.length_unsaid else None)
+    return most * rules.stretched.get(named, 1) + UNUSED_POSITIONS.get(named, 0) if most else most
 
 
 def formats(d: Deployment) -> CacheFormats:
