@@ -317,6 +317,10 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "Cannot enable both --enable-tokenizer-batch-encode and --enable-dynamic-batch-tokenizer.", "0.5.3",
     ),
     Exclusion(
+        "mm_feature_transport=cuda_ipc", "nnodes=,1|encoder_only=*", "--mm-feature-transport=cuda_ipc only supports a single node.",
+        "0.5.16",
+    ),
+    Exclusion(
         "mm_feature_transport=cuda_vmm", _ONE_STAGE, "--mm-feature-transport=cuda_vmm does not support pipeline parallelism.", "0.5.18",
     ),
     Exclusion("kv_canary_sweep_interval>0", "kv_canary=log,raise", "--kv-canary-sweep-interval requires --kv-canary", "0.5.13"),

@@ -12,6 +12,7 @@ from kvplan.engines.sglang import conditions as when
 from kvplan.engines.sglang.code_refusals import CLASSES
 from kvplan.engines.sglang.config_conditions import later_config, no_class, shared_prompts, whole_jitter
 from kvplan.engines.sglang.deepseek_v41_conditions import CHECKS as SHARED_ROWS
+from kvplan.engines.sglang.gpu_words import STOPS as GPU_WORDS
 from kvplan.engines.sglang.inkling_refusals import STOPS as INKLING
 from kvplan.engines.sglang.one_pool import beside_one_pool
 from kvplan.engines.sglang.state_refusals import BUFFERS, RANKS, STRATEGY
@@ -40,6 +41,7 @@ _ONE_OF = (Move("speculative", "off, or ngram"), Move("lora", "off"))
 #: Evaluated for every plan, in the order in which the engine comes to them.
 CHECKS: tuple[Stop, ...] = (
     *WORDS,
+    *GPU_WORDS,
     *CLASSES,
     Stop(
         "a class of later releases", "Model architectures ['{class:w}'] are not supported for now.",

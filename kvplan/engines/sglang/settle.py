@@ -45,11 +45,12 @@ DSA_BACKENDS = (
 #: Options whose values are read for refusals alone; a release's own parser says which of them it has.
 PARSED = (
     "quantization", "moe_runner_backend", "linear_attn_backend", "linear_attn_decode_backend", "kv_canary", "cuda_graph_backend_prefill",
+    "mamba_backend", "mm_feature_transport", "dcp_comm_backend",
 )  # fmt: skip
 FLAGS = (
     "enable_deepseek_v4_fp4_indexer", "disable_decode_cuda_graph", "enforce_piecewise_cuda_graph", "enable_breakable_cuda_graph",
     "enable_page_major_kv_layout", "enable_hisparse", "prefill_round_robin_balance", "language_only",
-    "enable_decoder_swa_bounded_replay", "enable_encoder_swa_bounded_replay", "engram_host_table",
+    "enable_decoder_swa_bounded_replay", "enable_encoder_swa_bounded_replay", "engram_host_table", "enable_mamba_cache_stochastic_rounding",
 )  # fmt: skip
 SSM_DTYPES = ("float32", "bfloat16", "float16")
 DRAFTING_RUNNING = 48  # max_running_requests where something drafts (server_args.py; arg_groups/speculative_hook.py)
@@ -199,9 +200,8 @@ def _check(d: Deployment, options: Options, shape: SglangLayout) -> None:
     options.count("max_prefill_tokens")
     options.count("cuda_graph_max_bs_prefill")
     options.count("deepep_v2_num_max_dispatch_tokens_per_rank")
-    for key in FLAGS:
+    for key in (*FLAGS, "enable_mixed_chunk"):
         options.flag(key)
-    options.flag("enable_mixed_chunk")
 
 
 def _page(d: Deployment, rules: SglangRules, traits: Traits, options: Options) -> int:

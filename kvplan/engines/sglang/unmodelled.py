@@ -100,7 +100,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.5.9", "0.5.19"): "nsa-prefill-cp-mode",
     ("0.5.9", ""): """
         admin-api-key enable-prefill-delayer! extra-metric-labels fp4-gemm-backend hf-chat-template-name log-requests-target*
-        mamba-backend model-checksum prefill-delayer-forward-passes-buckets* prefill-delayer-max-delay-passes
+        model-checksum prefill-delayer-forward-passes-buckets* prefill-delayer-max-delay-passes
         prefill-delayer-token-usage-low-watermark prefill-delayer-wait-seconds-buckets* uvicorn-access-log-exclude-prefixes*
     """,
     ("0.5.10", "0.5.19"): "prefill-cp-mode",
@@ -137,7 +137,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.5.14", ""): "cp-strategy flashinfer-allreduce-fusion-backend speculative-use-rejection-sampling!",
     ("0.5.15", ""): """
         bf16-gemm-backend decoupled-spec-bind-endpoint decoupled-spec-connect-endpoints* decoupled-spec-rank decoupled-spec-role
-        dsa-paged-mqa-logits-backend enable-mamba-cache-stochastic-rounding! enable-session-radix-cache! enable-tf32-matmul?
+        dsa-paged-mqa-logits-backend enable-session-radix-cache! enable-tf32-matmul?
         mamba-cache-philox-rounds min-free-slots-delay spec-trace-dir
     """,
     ("0.5.16", "0.5.19"): "enable-gdn-replayssm-spec!",
@@ -148,7 +148,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         speculative-dspark-align-verify-tokens-to-graph-tier! speculative-dspark-confidence-sts-path speculative-dspark-sps-table-path
     """,
     ("0.5.17", ""): """
-        dcp-comm-backend flashinfer-autotune-skip-ops* linear-attn-verify-backend mm-io-worker-num mm-processor-worker-num
+        flashinfer-autotune-skip-ops* linear-attn-verify-backend mm-io-worker-num mm-processor-worker-num
         return-hidden-states-mode weight-cache-socket weight-cache-timeout
     """,
     ("0.5.18", "0.5.18"): "stat-loggers",
@@ -216,7 +216,7 @@ EITHER: dict[tuple[str, str], str] = {
         int8-mamba-ckpt-size#
     """,
     ("0.5.15", ""): "linear-replayssm-cache-len",
-    ("0.5.16", ""): "elastic-ep-initial-size# max-ep-size# mm-feature-transport enable-flexkv!",
+    ("0.5.16", ""): "elastic-ep-initial-size# max-ep-size# enable-flexkv!",
     ("0.5.17", ""): "mamba-max-states-per-path# weight-cache-mode dcp-replicate-q-proj? enable-linear-replayssm-spec!",
     ("0.5.18", ""): "speculative-draft-kv-cache-dtype c128-page-size# mm-preprocess-cache-size-mb",
     ("0.5.19", ""): "hicache-host-memory-mode enable-shared-experts-attn-tp! enable-dense-mlp-attn-tp!",
