@@ -35,7 +35,7 @@ RELEASES = (
     "0.5.12", "0.5.13", "0.5.14", "0.5.15", "0.5.16", "0.5.17", "0.5.18", "0.5.19", "0.5.20", "0.5.21", "0.5.22", "0.5.23",
 )  # fmt: skip
 
-_DISPATCHED_V2 = "option:deepep_v2_num_max_dispatch_tokens_per_rank"
+_DISPATCHED_V2, _HELD_MEGA = "option:deepep_v2_num_max_dispatch_tokens_per_rank", "option:mega_moe_num_max_tokens_per_rank"
 BLOCK = 16  # speculative_hook.py _handle_dflash (0.5.11 on)
 LONGER = "option:allow_overwrite_longer_context_len"
 #: Formats of a cache that it calls otherwise.
@@ -110,6 +110,7 @@ ROWS = (
     row("--moe-a2a-backend", "option:moe_a2a_backend", since="0.5.0"),
     row("--deepep-mode", "option:deepep_mode", since="0.4.6"),
     row("", "option:deepep_num_max_dispatch_tokens_per_rank", "int", variables="SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK"),
+    row("", _HELD_MEGA, "int", variables="SGLANG_OPT_DEEPGEMM_MEGA_MOE_NUM_MAX_TOKENS_PER_RANK"),
     row("", _DISPATCHED_V2, "int", variables="SGLANG_DEEPEP_V2_NUM_MAX_DISPATCH_TOKENS_PER_RANK"),
     row("--ep-num-redundant-experts", "option:ep_num_redundant_experts", "int", since="0.4.6"),
     row("--enable-symm-mem", "option:enable_symm_mem", takes="flag", since="0.4.10"),

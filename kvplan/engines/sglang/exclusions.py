@@ -124,7 +124,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "enable_dp_attention=*", "data_parallel_size>1", "Please set a dp-size > 1. You can use 1 < dp-size <= tp-size", "0.4.3", "0.5.2",
     ),
     Exclusion(
-        "moe_a2a_backend=flashinfer_megamoe", "moe_runner_backend=flashinfer_megamoe",
+        "moe_a2a_backend=flashinfer_megamoe", "moe_runner_backend=,auto,flashinfer_megamoe",
         "FlashInfer MegaMOE a2a backend requires --moe-runner-backend flashinfer_megamoe",
     ),
     Exclusion(
@@ -137,7 +137,6 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     ),
     Exclusion("moe_a2a_backend=deepep_v2,megamoe", "enable_two_batch_overlap=", "it has no two-batch overlap", "0.5.19"),
     Exclusion("moe_a2a_backend=deepep_v2,megamoe", "enable_single_batch_overlap=", "it has no single-batch overlap", "0.5.19"),
-    Exclusion("moe_a2a_backend=megamoe", "chunked_prefill_size=|chunked_prefill_size>0", "MegaMoE requires chunked prefill to be enabled."),
     Exclusion(
         "enable_kv_cache_sharding=*", "disaggregation_mode=prefill", "--enable-kv-cache-sharding is only supported on PD prefill workers",
         "0.5.22",

@@ -14,6 +14,7 @@ from kvplan.engines.sglang.config_conditions import later_config, no_class, shar
 from kvplan.engines.sglang.deepseek_v41_conditions import CHECKS as SHARED_ROWS
 from kvplan.engines.sglang.gpu_words import STOPS as GPU_WORDS
 from kvplan.engines.sglang.inkling_refusals import STOPS as INKLING
+from kvplan.engines.sglang.mega_moe import STOPS as MEGA_MOE
 from kvplan.engines.sglang.one_pool import beside_one_pool
 from kvplan.engines.sglang.state_refusals import BUFFERS, RANKS, STRATEGY
 from kvplan.engines.sglang.words import WORDS
@@ -42,6 +43,7 @@ _ONE_OF = (Move("speculative", "off, or ngram"), Move("lora", "off"))
 CHECKS: tuple[Stop, ...] = (
     *WORDS,
     *GPU_WORDS,
+    *MEGA_MOE,
     *CLASSES,
     Stop(
         "a class of later releases", "Model architectures ['{class:w}'] are not supported for now.",

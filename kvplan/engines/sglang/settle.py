@@ -47,6 +47,7 @@ PARSED = (
     "quantization", "moe_runner_backend", "linear_attn_backend", "linear_attn_decode_backend", "kv_canary", "cuda_graph_backend_prefill",
     "mamba_backend", "mm_feature_transport", "dcp_comm_backend",
 )  # fmt: skip
+COUNTS = ("speculative_draft_layers", "max_prefill_tokens", "cuda_graph_max_bs_prefill", *exchange.BOUNDS)
 FLAGS = (
     "enable_deepseek_v4_fp4_indexer", "disable_decode_cuda_graph", "enforce_piecewise_cuda_graph", "enable_breakable_cuda_graph",
     "enable_page_major_kv_layout", "enable_hisparse", "prefill_round_robin_balance", "language_only",
@@ -195,11 +196,9 @@ def _check(d: Deployment, options: Options, shape: SglangLayout) -> None:
         options.text(key, tuple(" ".join(CHOICES["--" + key.replace("_", "-")].values()).split()))
     for key, takes in deepseek_v41.CHOICES.items():
         options.text(key, takes)
-    options.count("speculative_draft_layers")
     options.number("cpu_offload_gb")
-    options.count("max_prefill_tokens")
-    options.count("cuda_graph_max_bs_prefill")
-    options.count("deepep_v2_num_max_dispatch_tokens_per_rank")
+    for key in COUNTS:
+        options.count(key)
     for key in (*FLAGS, "enable_mixed_chunk"):
         options.flag(key)
 

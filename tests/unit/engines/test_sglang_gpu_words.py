@@ -43,6 +43,33 @@ def test_scales_of_an_nvfp4_cache_are_looked_for_in_the_class() -> None:
     assert stopped(LLAMA, "0.5.22", device="b200", kv_dtype="nvfp4") is None
 
 
+MEGA, OWN = {"moe_a2a_backend": "megamoe"}, {"moe_a2a_backend": "flashinfer_megamoe", "enable_dp_attention": "true"}
+QWEN = "qwen/qwen3-30b-a3b"
+
+
+@pytest.mark.parametrize(
+    ("device", "version", "asked", "said"),
+    [  # probes of 0.5.19, 0.5.22 and 0.5.23: 16,384 tokens of a chunk on a B200, 8,192 held; 48 requests, or 512 of graphs, of 32 drafts
+        ("b200", "0.5.22", {"engine_option": MEGA}, "effective prefill token budget"),
+        ("b200", "0.5.19", {"engine_option": MEGA}, None),
+        ("b200", "0.5.22", {"engine_option": MEGA, "max_num_batched_tokens": 4096}, None),
+        ("b200", "0.5.22", {"engine_option": MEGA | {"mega_moe_num_max_tokens_per_rank": 16384}}, None),
+        ("b200", "0.5.22", {"engine_option": MEGA | {"enable_dp_attention": "true"}, "dp": 2, "max_num_batched_tokens": 32768}, None),
+        ("b200", "0.5.22", {"engine_option": MEGA | {"disable_chunked_prefill": "true"}}, "chunked prefill to be enabled"),
+        ("b200", "0.5.22", {"engine_option": MEGA, "max_num_batched_tokens": 8192, "speculative": "ngram:32"}, "decode / verify"),
+        ("b200", "0.5.23", {"engine_option": MEGA, "max_num_batched_tokens": 8192, "speculative": "ngram:32"}, None),
+        ("a100-80gb", "0.5.22", {"engine_option": MEGA, "max_num_batched_tokens": 4096}, "needs a CUDA SM90 GPU"),
+        ("b200", "0.5.22", {"engine_option": OWN, "dp": 4}, "supports only MXFP8"),
+        ("b200", "0.5.22", {"engine_option": OWN | {"quantization": "mxfp8"}, "dp": 4}, None),
+        ("h200", "0.5.22", {"engine_option": OWN | {"quantization": "mxfp8"}, "dp": 4}, "SM100-family"),
+        ("b200", "0.5.22", {"engine_option": OWN | {"quantization": "mxfp8"}, "dp": 2}, "is only supported with"),
+    ],
+)
+def test_tokens_that_megamoe_holds(device: str, version: str, asked: dict[str, Any], said: str | None) -> None:
+    found = stopped(QWEN, version, device=device, tp=4, **asked)
+    assert said in (found or "") if said else found is None
+
+
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
