@@ -123,3 +123,9 @@ def test_llama_4_is_refused_before_determinism_picks_a_backend() -> None:
     option = {"enable_deterministic_inference": "true"}
     for version, there in (("0.5.4", True), ("0.5.7", False)):
         assert bool(stopped("meta-llama/llama-4-scout-17b-16e", version, tp=8, engine_option=option)) is there
+
+
+def test_one_pool_of_states_alone() -> None:
+    """0.5.19 unified_memory_pool.py SubPoolSpec: layer_num must be positive; got 0."""
+    found = stopped("tiiuae/falcon-mamba-7b", "0.5.23", engine_option={"enable_unified_memory": "true"})
+    assert "layer_num must be positive" in (found or "")
