@@ -8,6 +8,7 @@ from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.stops import Move, Stop, Values
 from kvplan.engines.sglang.backends import is_blackwell
 from kvplan.engines.sglang.fraction import on_amd
+from kvplan.engines.sglang.settle import settings_of
 from kvplan.engines.sglang.traits import read_traits
 
 
@@ -38,10 +39,11 @@ def rounded_by_triton(settled: Settled) -> Values:
 
 
 def unscaled(settled: Settled) -> Values:
-    """NVFP4 by that name, whose scales are looked for in `.layers` of the class's `.model`, or of its `.language_model`."""
+    """NVFP4 by that name in a pool of K and V alone, whose scales are looked for in `.layers` of the class's `.model`, or of its
+    `.language_model`."""
     d = settled.question
-    named, heads = d.model.architecture or "", not read_traits(settled.model).latent
-    return {"architecture": named} if (d.kv_dtype or "").lower() == "nvfp4" and heads and named in WITHOUT_LAYERS else None
+    named, plain = d.model.architecture or "", not (read_traits(settled.model).latent or settings_of(settled).split.windows)
+    return {"architecture": named} if (d.kv_dtype or "").lower() == "nvfp4" and plain and named in WITHOUT_LAYERS else None
 
 
 _UNSCALED = (
