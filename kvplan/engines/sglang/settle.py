@@ -66,7 +66,7 @@ class SglangSettings(NamedTuple):
     most_context  what a context may be at most
     graph_bs      the largest batch that decode graphs are captured for; graph_sizes: how many
     asked_page    tokens of a page before a backend changes them; states_page: as states are looked at
-    picked_steps  nobody said how many steps a drafter makes
+    picked_steps  nobody said how many steps a drafter makes; told_off: prefixes are kept off before determinism is looked at
     counted       draft modules that a token is charged for, where they are not those that are loaded
     """
 
@@ -86,6 +86,7 @@ class SglangSettings(NamedTuple):
     asked_page: int
     states_page: int
     picked_steps: bool
+    told_off: bool
     counted: tuple[Layer, ...] = ()
 
     @property
@@ -117,11 +118,10 @@ def settle(d: Deployment) -> Settled:
     traits = read_traits(lower(d.model, cache_formats(replace(d, kv_dtype=None))))
     d, forced, said = forced_groups(d, version, rules, traits)
     d = backends.without_branches(asked, d, rules, traits)
+    told_off = Options(d).flag("disable_radix_cache")
     d, unshared = backends.reproducible(d, rules, traits)
     options = Options(d)
-    shape = asked_shape = read_shape(d, options, forced=forced, latent=traits.latent)
-    if forced:  # after the fraction was picked (0.5.4 server_args.py __post_init__)
-        asked_shape = read_shape(d, options, forced=False, latent=traits.latent)
+    shape, asked_shape = (read_shape(d, options, forced=now, latent=traits.latent) for now in (forced, False))  # the fraction's
     _check(d, options, shape)
     gpu_mib = (d.device.nvml_total_mib or d.device.memory_bytes // MIB) if d.device else None
     listed = options.counts("cuda_graph_bs")
@@ -176,6 +176,7 @@ def settle(d: Deployment) -> Settled:
         asked_page=asked.block_size or 1,
         states_page=seen,
         counted=without_weights(counted),
+        told_off=told_off,
         picked_steps=bool(spec and spec.method != "ngram" and not told_steps(asked)),
         graph_sizes=0 if exchange.without_graphs(d) else len(set(listed)) or memory.decode_graph_sizes(graph_bs),
     )

@@ -129,3 +129,11 @@ def test_one_pool_of_states_alone() -> None:
     """0.5.19 unified_memory_pool.py SubPoolSpec: layer_num must be positive; got 0."""
     found = stopped("tiiuae/falcon-mamba-7b", "0.5.23", engine_option={"enable_unified_memory": "true"})
     assert "layer_num must be positive" in (found or "")
+
+
+def test_determinism_keeps_prefixes_off_before_or_after_the_tier_is_looked_at() -> None:
+    """server_args.py __post_init__: _handle_cache_compatibility before _handle_deterministic_inference to 0.5.11, after it from 0.5.12."""
+    option = {"enable_deterministic_inference": "true", "enable_hierarchical_cache": "true", "attention_backend": "flashinfer"}
+    for version, there in (("0.5.7", False), ("0.5.11", False), ("0.5.12", True)):
+        assert bool(stopped("qwen/qwen3-32b", version, engine_option=option)) is there
+    assert stopped("qwen/qwen3-32b", "0.5.7", engine_option=option | {"disable_radix_cache": "true"})
