@@ -112,7 +112,7 @@ def own_gpu(settled: Settled) -> Values:
 
 _BUDGET = "SGLANG_OPT_DEEPGEMM_MEGA_MOE_NUM_MAX_TOKENS_PER_RANK"
 _SOURCE, _ELSEWHERE = "arg_groups/deepseek_v4_hook.py; arg_groups/mega_moe_hook.py", Move("option:moe_a2a_backend", "none or deepep")
-_MORE = Move("option:mega_moe_num_max_tokens_per_rank", "{sent} or more")
+_MORE = Move("option:mega_moe_num_max_tokens_per_rank", "as many as are required")
 
 STOPS: tuple[Stop, ...] = (
     Stop(
@@ -121,7 +121,7 @@ STOPS: tuple[Stop, ...] = (
     ),
     Stop(
         "tokens of MegaMoE", f"with MegaMoE requires {_BUDGET} to cover each rank's effective prefill token budget.",
-        "a step of prompts has more tokens of a rank than its kernels hold", (_MORE, Move("max_num_batched_tokens", "{held} or fewer")),
+        "a step of prompts has more tokens of a rank than its kernels hold", (_MORE, Move("max_num_batched_tokens", "fewer")),
         _SOURCE, since="0.5.17", when=prompts, numbers="{sent} tokens, {held} held",
     ),
     Stop(
