@@ -25,7 +25,7 @@ from kvplan.engines.sglang.layout import SglangLayout, read_shape
 from kvplan.engines.sglang.pools import EVICTION_INTERVAL, SglangPoolSettings
 from kvplan.engines.sglang.rules import EXCLUSIVE, RELEASES, SglangRules
 from kvplan.engines.sglang.served import as_served, forced_groups
-from kvplan.engines.sglang.traits import Traits, keeps_index, keeps_prefixes, read_traits, slots_per_request, with_buffers
+from kvplan.engines.sglang.traits import Traits, keeps_index, keeps_prefixes, read_traits, slots_per_request, verifies, with_buffers
 from kvplan.engines.sglang.ways import no_modules
 from kvplan.errors import SpecError
 from kvplan.spec import lower
@@ -321,7 +321,7 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits
         max_running=d.max_num_seqs,
         attention_dp=shape.attention_dp,
         state_groups=shape.attention_dp if traits.gated or rules.radix_states != "ratio" else 1,
-        draft_tokens=0 if spec is None else told or spec.tokens + 1,
+        draft_tokens=told or spec.tokens + 1 if spec and verifies(d, traits) else 0,
         idle_drafts=(told or 0) * int(spec is None),
         draft_steps=0 if spec is None or spec.method == "ngram" else spec.tokens,
         draft_branches=options.count("speculative_eagle_topk") or 1,
