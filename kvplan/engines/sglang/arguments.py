@@ -35,7 +35,7 @@ RELEASES = (
     "0.5.12", "0.5.13", "0.5.14", "0.5.15", "0.5.16", "0.5.17", "0.5.18", "0.5.19", "0.5.20", "0.5.21", "0.5.22", "0.5.23",
 )  # fmt: skip
 
-_DISPATCHED_V2 = "option:deepep_v2_num_max_dispatch_tokens_per_rank"
+_DISPATCHED_V2, _HELD_MEGA = "option:deepep_v2_num_max_dispatch_tokens_per_rank", "option:mega_moe_num_max_tokens_per_rank"
 BLOCK = 16  # speculative_hook.py _handle_dflash (0.5.11 on)
 LONGER = "option:allow_overwrite_longer_context_len"
 #: Formats of a cache that it calls otherwise.
@@ -110,6 +110,7 @@ ROWS = (
     row("--moe-a2a-backend", "option:moe_a2a_backend", since="0.5.0"),
     row("--deepep-mode", "option:deepep_mode", since="0.4.6"),
     row("", "option:deepep_num_max_dispatch_tokens_per_rank", "int", variables="SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK"),
+    row("", _HELD_MEGA, "int", variables="SGLANG_OPT_DEEPGEMM_MEGA_MOE_NUM_MAX_TOKENS_PER_RANK"),
     row("", _DISPATCHED_V2, "int", variables="SGLANG_DEEPEP_V2_NUM_MAX_DISPATCH_TOKENS_PER_RANK"),
     row("--ep-num-redundant-experts", "option:ep_num_redundant_experts", "int", since="0.4.6"),
     row("--enable-symm-mem", "option:enable_symm_mem", takes="flag", since="0.4.10"),
@@ -117,8 +118,8 @@ ROWS = (
     row("--enable-eplb", "option:enable_eplb", takes="flag", since="0.4.6"),
     row("--cuda-graph-bs", "@graph_bs", takes="many", until="0.5.19"),
     row("--cuda-graph-bs-decode", "@graph_bs", takes="many", since="0.5.14"),
-    row("--enable-deepep-moe", "option:moe_a2a_backend", takes="flag", value="deepep", since="0.4.6", until="0.5.5"),
-    row("--enable-ep-moe", "@ep_moe", takes="flag", until="0.5.5"),
+    row("--enable-deepep-moe", "option:moe_a2a_backend", takes="flag", value="deepep", since="0.4.6", until="0.5.4"),
+    row("--enable-ep-moe", "@ep_moe", takes="flag", until="0.5.4"),
     row("--enable-two-batch-overlap", "option:enable_two_batch_overlap", takes="flag", since="0.4.7", effect="more"),
     row("--enable-dp-lm-head", "option:enable_dp_lm_head", takes="flag", since="0.4.6", effect="more"),
     row("--enable-deterministic-inference", "option:enable_deterministic_inference", takes="flag", since="0.5.3", effect="either"),
@@ -133,6 +134,10 @@ ROWS = (
     row("--kv-canary", "option:kv_canary", since="0.5.13", effect="either"),
     row("--linear-attn-backend", "option:linear_attn_backend", since="0.5.10"),
     row("--linear-attn-decode-backend", "option:linear_attn_decode_backend", since="0.5.10"),
+    row("--mamba-backend", "option:mamba_backend", since="0.5.9"),
+    row("--enable-mamba-cache-stochastic-rounding", "option:enable_mamba_cache_stochastic_rounding", takes="flag", since="0.5.15"),
+    row("--mm-feature-transport", "option:mm_feature_transport", since="0.5.16"),
+    row("--dcp-comm-backend", "option:dcp_comm_backend", since="0.5.17"),
     row("--enable-unified-memory", "option:enable_unified_memory", takes="flag", since="0.5.15", effect="either"),
     row("--enable-linear-replayssm", "option:enable_linear_replayssm", takes="flag", since="0.5.15", effect="either"),
     row("--enable-cp-decode-attn-tp", "option:enable_cp_decode_attn_tp", takes="flag", since="0.5.17", effect="either"),

@@ -172,7 +172,8 @@ def reproducible(d: Deployment, rules: SglangRules, traits: Traits) -> tuple[Dep
     said = backend = named_backends(d).both
     named = d.model.architecture or ""
     sparse = traits.compressed or is_sparse(d, traits)
-    if not deterministic(d) or rules.deterministic == "asked" or sparse or d.device is None:
+    refused = named.startswith("Llama4") and in_force("", "0.5.6", d.engine_version)  # which is looked at before
+    if not deterministic(d) or rules.deterministic == "asked" or sparse or refused or d.device is None:
         return d, ()
     set_before = rules.blackwell.get(named) or picked(d, rules, traits) == TRTLLM_MLA
     if backend is None and (rules.deterministic == "picked" or named.startswith(_OWN) or (is_blackwell(d) and set_before)):

@@ -240,6 +240,8 @@ NUMBERED_ENCODERS = frozenset({"WhisperForConditionalGeneration"})
 NO_LENGTH = 2048
 #: Classes whose configs name it by a key that is not looked for (max_target_positions).
 UNREAD_LENGTH = frozenset({"WhisperForConditionalGeneration"})
+#: Positions of an encoder's table that serve no token, which are counted to its length all the same (its max_position_embeddings).
+UNUSED_POSITIONS = dict.fromkeys(("XLMRobertaForSequenceClassification", "XLMRobertaModel"), 2)
 #: Classes that are served for embeddings or scores, asked or not (configs/model_config.py is_generation_model).
 EMBEDS = frozenset({
     "BertForSequenceClassification", "BertModel", "CLIPModel", "Contriever", "EmbeddingGemma2Model", "Gemma2ForSequenceClassification",

@@ -139,8 +139,11 @@ def _hierarchical(settled: Settled) -> bool:
 
 
 def tier_without_prefixes(settled: Settled) -> Values:
-    """... as asked, or since 0.5.6 by the model's class, which to then turns it off only later (model_runner.py)."""
+    """... as asked, or since 0.5.6 by the model's class, which to then turns it off only later (model_runner.py), as does determinism to
+    0.5.11 (server_args.py __post_init__)."""
     s, off = settings_of(settled), Options(settled.question).flag("disable_radix_cache")
+    if off and not s.told_off and release(s.release) < (0, 5, 12):
+        return None
     classed = release(s.release) >= (0, 5, 6) and not keeps_prefixes(settled.question, s.rules, read_traits(settled.model))
     return {} if _hierarchical(settled) and (off or classed) else None
 

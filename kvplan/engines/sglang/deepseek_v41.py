@@ -56,13 +56,18 @@ class V41Model(NamedTuple):
 
 
 def backend(d: Deployment, shape: SglangLayout, version: str) -> str:
-    """--dsv4-attn-backend; left open, MegaAttention where a rank of data-centre Blackwell has all heads of attention."""
+    """--dsv4-attn-backend; left open, MegaAttention of V4.1 where a rank of data-centre Blackwell has all heads of attention."""
     asked = Options(d).text("dsv4_attn_backend") or "auto"
-    if asked != "auto" or release(version) < _MEGA_SINCE or (capability(d) or 0) // 10 != 10:
+    if asked != "auto" or release(version) < _MEGA_SINCE or (capability(d) or 0) // 10 != 10 or not _shares(d):
         return "flashmla" if asked == "auto" else asked
     serves = Options(d).text("disaggregation_mode") not in ("prefill", "decode")
     split = serves and shape.attn_tp > 1
     return "flashmla" if split or (Options(d).text("dsv4_kv_layout") == "v4") else "flashmla_mega"
+
+
+def _shares(d: Deployment) -> bool:
+    """Whether it is V4.1, all of whose layers read the same rows."""
+    return any(getattr(m, "shared", False) for block in d.model.blocks.values() for m in block.mixers)
 
 
 def layout(d: Deployment, shape: SglangLayout, version: str) -> str:
@@ -81,7 +86,7 @@ def records(d: Deployment, shape: SglangLayout, version: str) -> Records | None:
     if not kinds or d.model.architecture not in (SERVED_AS, None):
         return None
     said, page = layout(d, shape, version), 128 if (capability(d) or 0) // 10 == 10 else 64  # DSV41_INDEX_PAGE_SIZE
-    if not any(getattr(m, "shared", False) for m in kinds):
+    if not _shares(d):
         if said != "v4":
             raise UnsupportedError(f"sglang: DeepSeek-V4's rows in the layout {said} are not modelled")
         return None

@@ -27,6 +27,8 @@ DEEPEP, DEEPEP_V2 = "deepep", "deepep_v2"
 MODES = ("auto", "normal", "low_latency")
 #: Tokens of a rank that low-latency kernels, and DeepEP v2's, send at once (SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK, ..._V2_...).
 DISPATCHED = 128
+#: Options that bound the tokens of a rank in the kernels of an exchange.
+BOUNDS = ("deepep_v2_num_max_dispatch_tokens_per_rank", "mega_moe_num_max_tokens_per_rank")
 #: Steps whose loads EPLB keeps (expert_distribution_recorder_buffer_size, from eplb_rebalance_num_iterations).
 STEPS = 1000
 

@@ -124,7 +124,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "enable_dp_attention=*", "data_parallel_size>1", "Please set a dp-size > 1. You can use 1 < dp-size <= tp-size", "0.4.3", "0.5.2",
     ),
     Exclusion(
-        "moe_a2a_backend=flashinfer_megamoe", "moe_runner_backend=flashinfer_megamoe",
+        "moe_a2a_backend=flashinfer_megamoe", "moe_runner_backend=,auto,flashinfer_megamoe",
         "FlashInfer MegaMOE a2a backend requires --moe-runner-backend flashinfer_megamoe",
     ),
     Exclusion(
@@ -137,7 +137,6 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     ),
     Exclusion("moe_a2a_backend=deepep_v2,megamoe", "enable_two_batch_overlap=", "it has no two-batch overlap", "0.5.19"),
     Exclusion("moe_a2a_backend=deepep_v2,megamoe", "enable_single_batch_overlap=", "it has no single-batch overlap", "0.5.19"),
-    Exclusion("moe_a2a_backend=megamoe", "chunked_prefill_size=|chunked_prefill_size>0", "MegaMoE requires chunked prefill to be enabled."),
     Exclusion(
         "enable_kv_cache_sharding=*", "disaggregation_mode=prefill", "--enable-kv-cache-sharding is only supported on PD prefill workers",
         "0.5.22",
@@ -317,6 +316,10 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "Cannot enable both --enable-tokenizer-batch-encode and --enable-dynamic-batch-tokenizer.", "0.5.3",
     ),
     Exclusion(
+        "mm_feature_transport=cuda_ipc", "nnodes=,1|encoder_only=*", "--mm-feature-transport=cuda_ipc only supports a single node.",
+        "0.5.16",
+    ),
+    Exclusion(
         "mm_feature_transport=cuda_vmm", _ONE_STAGE, "--mm-feature-transport=cuda_vmm does not support pipeline parallelism.", "0.5.18",
     ),
     Exclusion("kv_canary_sweep_interval>0", "kv_canary=log,raise", "--kv-canary-sweep-interval requires --kv-canary", "0.5.13"),
@@ -362,6 +365,14 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     Exclusion(
         "enable_hierarchical_cache=*&attention_backend=dual_chunk_flash_attn", "enable_hierarchical_cache=",
         "dual_chunk_flash_attn keeps no prefixes: enable-hierarchical-cache and disable-radix-cache are mutually exclusive", "0.5.3",
+    ),
+    *(  # kernels of packages that no release asks for
+        Exclusion(f"{flag}=*", f"{flag}=", f"{named} cannot run this setup: {why}; install the plugin that provides it", "0.5.23")
+        for flag, named, why in (
+            ("enable_amd_monokernel", "--enable-amd-monokernel", "no monokernel backend 'amd' is registered"),
+            ("monokernel_backend", "--enable-amd-monokernel", "no monokernel backend 'amd' is registered"),
+            ("enable_nvidia_megakernel", "--enable-nvidia-megakernel", "the plugin is not installed"),
+        )
     ),
     Exclusion("sidecar_args=*", "sidecar=*", "--sidecar-args requires --sidecar.", "0.5.16"),
     Exclusion(

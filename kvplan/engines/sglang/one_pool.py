@@ -64,6 +64,14 @@ def whole_tokens(t: Tokens, rest: int, cells: Cells, k: SglangPoolSettings) -> T
         t = Tokens(full, full, swa)
 
 
+def without_rows(settled: Settled) -> Values:
+    """One pool of a hybrid none of whose layers keeps every token (UnifiedKVPool's parts have a layer each, at least)."""
+    tensors = (t for layer in settled.model.layers for cache in layer.caches for t in cache.tensors)
+    windows = settings_of(settled).split.windows
+    kept = any(t.tokens_per_state is not None and not (windows and t.keep.kind in ("window", "chunk")) for t in tensors)
+    return {} if Options(settled.question).flag("enable_unified_memory") and not kept else None
+
+
 def beside_one_pool(settled: Settled) -> Values:
     """What one pool is not wired for (server_args.py _handle_unified_memory_pool; later arg_groups/kv_cache_hook.py)."""
     s, d, options = settings_of(settled), settled.question, Options(settled.question)

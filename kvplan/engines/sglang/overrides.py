@@ -22,6 +22,9 @@ LENGTH, ROPE, LAYERS = "max_position_embeddings", ("rope_scaling", "rope_paramet
 KV_HEADS = "num_key_value_heads"
 #: Kinds of layers that are listed in another key, too, whose length would not agree.
 _LISTED = ("mamba2", "short_conv", "compressed")
+#: ... save in these, of which the first layers are taken, though Nemotron-H's are counted by their list from one release on
+#: (configs/nemotron_h.py NemotronHConfig.num_hidden_layers).
+_FIRST, _BY_LIST = ("DeepseekV4ForCausalLM", "NemotronH"), (0, 5, 10)
 #: Classes that see whose keys are those of the text model, in releases from one on and before another: hf_transformers_utils.py
 #: get_hf_text_config; Qwen's two with transformers before 4.52 and of 4.57, whose config hands keys on (configuration_qwen2_vl.py).
 _QWEN = (((0, 0, 0), (0, 4, 7)), ((0, 5, 3), (0, 5, 10)))
@@ -48,7 +51,7 @@ def overridden(d: Deployment, version: str) -> tuple[Deployment, tuple[str, ...]
     if not keys:
         return d, (), ()
     found = apply(d.model, keys, version)
-    drafted = apply(d.drafter, keys, version, drafts=True) if d.drafter else None  # ModelConfig.from_server_args, of a draft's path too
+    drafted = apply(d.drafter, keys, version) if d.drafter else None  # ModelConfig.from_server_args, of a draft's path too
     unread = (*found.unread, *(key for key in (drafted.unread if drafted else ()) if key not in found.unread))
     notes = (f"{OPTION}: {', '.join(found.read)} of the model's config replaced",) if found.read else ()
     said = Options(d).text(OPTION) or ""
@@ -56,9 +59,8 @@ def overridden(d: Deployment, version: str) -> tuple[Deployment, tuple[str, ...]
     return replace(d, model=found.model, drafter=drafted and drafted.model), notes, left
 
 
-def apply(model: ModelSpec, keys: Mapping[str, Any], version: str, *, drafts: bool = False) -> Overridden:
-    """What a release makes of the keys; a model that sees has its text model's config inside another, save for _FLAT. A drafter may get
-    more layers."""
+def apply(model: ModelSpec, keys: Mapping[str, Any], version: str) -> Overridden:
+    """What a release makes of the keys; a model that sees has its text model's config inside another, save for _FLAT."""
     flat = any(since <= release(version) < before for since, before in _FLAT.get(model.architecture or "", ()))
     if model.encoder or ((model.towers or model.text_class) and not flat):
         return Overridden(model, unread=tuple(keys))
@@ -66,7 +68,7 @@ def apply(model: ModelSpec, keys: Mapping[str, Any], version: str, *, drafts: bo
     for key, value in keys.items():
         if key in (LENGTH, *ROPE):
             continue
-        changed = _layers(model, value, more=drafts) if key == LAYERS else _kv_heads(model, value) if key == KV_HEADS else None
+        changed = _layers(model, value, version) if key == LAYERS else _kv_heads(model, value) if key == KV_HEADS else None
         model = changed or model
         (read if changed else unread).append(key)
     asked = [key for key in (LENGTH, *ROPE) if key in keys]
@@ -90,12 +92,13 @@ def _length(model: ModelSpec, keys: Mapping[str, Any]) -> int | None:
     return int(base * factor) if isinstance(factor, int | float) and 0 < factor < 1e4 else None
 
 
-def _layers(model: ModelSpec, value: Any, *, more: bool) -> ModelSpec | None:
-    """The first layers, where the class counts them by that key alone."""
-    listed = any(mixer.kind in _LISTED for block in model.blocks.values() for mixer in block.mixers)
-    if listed or isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= (value if more else model.n_layers):
+def _layers(model: ModelSpec, value: Any, version: str) -> ModelSpec | None:
+    """The first layers, or more where all are alike, where the class counts them by that key alone; Nemotron-H's by its list, later."""
+    named = model.architecture or ""
+    listed = any(mixer.kind in _LISTED for block in model.blocks.values() for mixer in block.mixers) and not named.startswith(_FIRST)
+    if listed or isinstance(value, bool) or not isinstance(value, int) or value < 1:
         return None
-    return replaced.of_layers(model, value)
+    return model if named.startswith("NemotronH") and release(version) >= _BY_LIST else replaced.of_layers(model, value)
 
 
 def _kv_heads(model: ModelSpec, value: Any) -> ModelSpec | None:

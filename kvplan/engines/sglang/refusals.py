@@ -12,8 +12,10 @@ from kvplan.engines.sglang import conditions as when
 from kvplan.engines.sglang.code_refusals import CLASSES
 from kvplan.engines.sglang.config_conditions import later_config, no_class, shared_prompts, whole_jitter
 from kvplan.engines.sglang.deepseek_v41_conditions import CHECKS as SHARED_ROWS
+from kvplan.engines.sglang.gpu_words import STOPS as GPU_WORDS
 from kvplan.engines.sglang.inkling_refusals import STOPS as INKLING
-from kvplan.engines.sglang.one_pool import beside_one_pool
+from kvplan.engines.sglang.mega_moe import STOPS as MEGA_MOE
+from kvplan.engines.sglang.one_pool import beside_one_pool, without_rows
 from kvplan.engines.sglang.state_refusals import BUFFERS, RANKS, STRATEGY
 from kvplan.engines.sglang.words import WORDS
 
@@ -40,6 +42,8 @@ _ONE_OF = (Move("speculative", "off, or ngram"), Move("lora", "off"))
 #: Evaluated for every plan, in the order in which the engine comes to them.
 CHECKS: tuple[Stop, ...] = (
     *WORDS,
+    *GPU_WORDS,
+    *MEGA_MOE,
     *CLASSES,
     Stop(
         "a class of later releases", "Model architectures ['{class:w}'] are not supported for now.",
@@ -123,6 +127,10 @@ CHECKS: tuple[Stop, ...] = (
         "one pool", "--enable-unified-memory is not yet compatible with", "slots of the one pool lie elsewhere than others think",
         (Move("option:enable_unified_memory", "false"), _NEWER), "server_args.py; arg_groups/kv_cache_hook.py", since="0.5.15",
         when=beside_one_pool, numbers="{beside}",
+    ),
+    Stop(
+        "one pool", "layer_num must be positive; got 0", "no layer keeps every token, of which the one pool has rows",
+        (Move("option:enable_unified_memory", "false"),), "mem_cache/unified_memory_pool.py SubPoolSpec", since="0.5.15", when=without_rows,
     ),
     Stop(
         "window pool's share", "--swa-full-tokens-ratio should be in range (0, 1.0].", "that pool is no larger than the full one",

@@ -17,7 +17,7 @@ from kvplan.engines.common.settling import cache_formats, lowered_or_plain, rema
 from kvplan.engines.sglang import adapters, backends, deepseek_v41, exchange, inkling, memory, minimax_m3, ngram, overrides, pages
 from kvplan.engines.sglang.cells import Split
 from kvplan.engines.sglang.choices import CHOICES
-from kvplan.engines.sglang.classes import EMBEDS, NO_LENGTH, NUMBERED_ENCODERS, UNREAD_LENGTH, WHOLE_PROMPTS
+from kvplan.engines.sglang.classes import EMBEDS, NO_LENGTH, NUMBERED_ENCODERS, UNREAD_LENGTH, UNUSED_POSITIONS, WHOLE_PROMPTS
 from kvplan.engines.sglang.drafts import A_MODULE_A_STEP, OWN_DRAFTS, draft_layers, is_tree
 from kvplan.engines.sglang.fraction import AITER_CONTEXT, AITER_SHARE, default_fraction, on_amd, sees, uses_aiter
 from kvplan.engines.sglang.kept import as_kept
@@ -25,7 +25,7 @@ from kvplan.engines.sglang.layout import SglangLayout, read_shape
 from kvplan.engines.sglang.pools import EVICTION_INTERVAL, SglangPoolSettings
 from kvplan.engines.sglang.rules import EXCLUSIVE, RELEASES, SglangRules
 from kvplan.engines.sglang.served import as_served, forced_groups
-from kvplan.engines.sglang.traits import Traits, keeps_index, keeps_prefixes, read_traits, slots_per_request, with_buffers
+from kvplan.engines.sglang.traits import Traits, keeps_index, keeps_prefixes, read_traits, slots_per_request, verifies, with_buffers
 from kvplan.engines.sglang.ways import no_modules
 from kvplan.errors import SpecError
 from kvplan.spec import lower
@@ -45,11 +45,13 @@ DSA_BACKENDS = (
 #: Options whose values are read for refusals alone; a release's own parser says which of them it has.
 PARSED = (
     "quantization", "moe_runner_backend", "linear_attn_backend", "linear_attn_decode_backend", "kv_canary", "cuda_graph_backend_prefill",
+    "mamba_backend", "mm_feature_transport", "dcp_comm_backend",
 )  # fmt: skip
+COUNTS = ("speculative_draft_layers", "max_prefill_tokens", "cuda_graph_max_bs_prefill", *exchange.BOUNDS)
 FLAGS = (
     "enable_deepseek_v4_fp4_indexer", "disable_decode_cuda_graph", "enforce_piecewise_cuda_graph", "enable_breakable_cuda_graph",
     "enable_page_major_kv_layout", "enable_hisparse", "prefill_round_robin_balance", "language_only",
-    "enable_decoder_swa_bounded_replay", "enable_encoder_swa_bounded_replay", "engram_host_table",
+    "enable_decoder_swa_bounded_replay", "enable_encoder_swa_bounded_replay", "engram_host_table", "enable_mamba_cache_stochastic_rounding",
 )  # fmt: skip
 SSM_DTYPES = ("float32", "bfloat16", "float16")
 DRAFTING_RUNNING = 48  # max_running_requests where something drafts (server_args.py; arg_groups/speculative_hook.py)
@@ -64,7 +66,7 @@ class SglangSettings(NamedTuple):
     most_context  what a context may be at most
     graph_bs      the largest batch that decode graphs are captured for; graph_sizes: how many
     asked_page    tokens of a page before a backend changes them; states_page: as states are looked at
-    picked_steps  nobody said how many steps a drafter makes
+    picked_steps  nobody said how many steps a drafter makes; told_off: prefixes are kept off before determinism is looked at
     counted       draft modules that a token is charged for, where they are not those that are loaded
     """
 
@@ -84,6 +86,7 @@ class SglangSettings(NamedTuple):
     asked_page: int
     states_page: int
     picked_steps: bool
+    told_off: bool
     counted: tuple[Layer, ...] = ()
 
     @property
@@ -115,11 +118,10 @@ def settle(d: Deployment) -> Settled:
     traits = read_traits(lower(d.model, cache_formats(replace(d, kv_dtype=None))))
     d, forced, said = forced_groups(d, version, rules, traits)
     d = backends.without_branches(asked, d, rules, traits)
+    told_off = Options(d).flag("disable_radix_cache")
     d, unshared = backends.reproducible(d, rules, traits)
     options = Options(d)
-    shape = asked_shape = read_shape(d, options, forced=forced, latent=traits.latent)
-    if forced:  # after the fraction was picked (0.5.4 server_args.py __post_init__)
-        asked_shape = read_shape(d, options, forced=False, latent=traits.latent)
+    shape, asked_shape = (read_shape(d, options, forced=now, latent=traits.latent) for now in (forced, False))  # the fraction's
     _check(d, options, shape)
     gpu_mib = (d.device.nvml_total_mib or d.device.memory_bytes // MIB) if d.device else None
     listed = options.counts("cuda_graph_bs")
@@ -174,6 +176,7 @@ def settle(d: Deployment) -> Settled:
         asked_page=asked.block_size or 1,
         states_page=seen,
         counted=without_weights(counted),
+        told_off=told_off,
         picked_steps=bool(spec and spec.method != "ngram" and not told_steps(asked)),
         graph_sizes=0 if exchange.without_graphs(d) else len(set(listed)) or memory.decode_graph_sizes(graph_bs),
     )
@@ -194,14 +197,11 @@ def _check(d: Deployment, options: Options, shape: SglangLayout) -> None:
         options.text(key, tuple(" ".join(CHOICES["--" + key.replace("_", "-")].values()).split()))
     for key, takes in deepseek_v41.CHOICES.items():
         options.text(key, takes)
-    options.count("speculative_draft_layers")
     options.number("cpu_offload_gb")
-    options.count("max_prefill_tokens")
-    options.count("cuda_graph_max_bs_prefill")
-    options.count("deepep_v2_num_max_dispatch_tokens_per_rank")
-    for key in FLAGS:
+    for key in COUNTS:
+        options.count(key)
+    for key in (*FLAGS, "enable_mixed_chunk"):
         options.flag(key)
-    options.flag("enable_mixed_chunk")
 
 
 def _page(d: Deployment, rules: SglangRules, traits: Traits, options: Options) -> int:
@@ -265,15 +265,15 @@ def undecided(settled: Settled, attention_dp: int) -> tuple[str, ...]:
 
 def told_steps(d: Deployment) -> int | None:
     """Steps of drafts that were asked for."""
-    spec = read_speculative(d.speculative)
-    return spec.tokens if spec else None
+    return spec.tokens if (spec := read_speculative(d.speculative)) else None
 
 
 def most_context(d: Deployment, rules: SglangRules) -> int | None:
     """The longest context that this release derives from the model's configuration."""
-    stated = None if d.model.architecture in UNREAD_LENGTH else d.model.stated_context or d.model.max_context  # YaRN multiplies nothing
-    most = stated or (NO_LENGTH if d.model.architecture and not d.model.length_unsaid else None)
-    return most * rules.stretched.get(d.model.architecture or "", 1) if most else most
+    named, stated = d.model.architecture or "", d.model.stated_context or d.model.max_context  # YaRN multiplies nothing
+    most = None if named in UNREAD_LENGTH else stated
+    most = most or (NO_LENGTH if named and not d.model.length_unsaid else None)
+    return most * rules.stretched.get(named, 1) + UNUSED_POSITIONS.get(named, 0) if most else most
 
 
 def formats(d: Deployment) -> CacheFormats:
@@ -321,7 +321,7 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits
         max_running=d.max_num_seqs,
         attention_dp=shape.attention_dp,
         state_groups=shape.attention_dp if traits.gated or rules.radix_states != "ratio" else 1,
-        draft_tokens=0 if spec is None else told or spec.tokens + 1,
+        draft_tokens=told or spec.tokens + 1 if spec and verifies(d, traits) else 0,
         idle_drafts=(told or 0) * int(spec is None),
         draft_steps=0 if spec is None or spec.method == "ngram" else spec.tokens,
         draft_branches=options.count("speculative_eagle_topk") or 1,

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options, read_speculative
+from kvplan.engines.common.releases import in_force
 from kvplan.engines.sglang.rules import SglangRules
 from kvplan.forms import STATES
 from kvplan.tensors import Lowered, distinct
@@ -69,6 +70,15 @@ def keeps_prefixes(d: Deployment, rules: SglangRules, traits: Traits) -> bool:
     if rules.mha_unshared and traits.states and Options(d).text("attention_backend") == "trtllm_mha":
         without = without or with_buffers(d, rules, traits, d.block_size or 1) == "no_buffer"
     return not without and not Options(d).flag("disable_radix_cache")
+
+
+def verifies(d: Deployment, traits: Traits) -> bool:
+    """Whether states have copies for drafts: a server that only prefills verifies none, from 0.5.22 on and outside of one pool.
+
+    mem_cache/kv_cache_configurator.py _pd_prefill_skips_mamba_spec_state.
+    """
+    prefills = Options(d).text("disaggregation_mode") == "prefill" and not Options(d).flag("enable_unified_memory")
+    return not (traits.states and prefills and in_force("0.5.22", "", d.engine_version))
 
 
 def with_buffers(d: Deployment, rules: SglangRules, traits: Traits, page: int) -> str:

@@ -100,7 +100,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.5.9", "0.5.19"): "nsa-prefill-cp-mode",
     ("0.5.9", ""): """
         admin-api-key enable-prefill-delayer! extra-metric-labels fp4-gemm-backend hf-chat-template-name log-requests-target*
-        mamba-backend model-checksum prefill-delayer-forward-passes-buckets* prefill-delayer-max-delay-passes
+        model-checksum prefill-delayer-forward-passes-buckets* prefill-delayer-max-delay-passes
         prefill-delayer-token-usage-low-watermark prefill-delayer-wait-seconds-buckets* uvicorn-access-log-exclude-prefixes*
     """,
     ("0.5.10", "0.5.19"): "prefill-cp-mode",
@@ -137,7 +137,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.5.14", ""): "cp-strategy flashinfer-allreduce-fusion-backend speculative-use-rejection-sampling!",
     ("0.5.15", ""): """
         bf16-gemm-backend decoupled-spec-bind-endpoint decoupled-spec-connect-endpoints* decoupled-spec-rank decoupled-spec-role
-        dsa-paged-mqa-logits-backend enable-mamba-cache-stochastic-rounding! enable-session-radix-cache! enable-tf32-matmul?
+        dsa-paged-mqa-logits-backend enable-session-radix-cache! enable-tf32-matmul?
         mamba-cache-philox-rounds min-free-slots-delay spec-trace-dir
     """,
     ("0.5.16", "0.5.19"): "enable-gdn-replayssm-spec!",
@@ -148,7 +148,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         speculative-dspark-align-verify-tokens-to-graph-tier! speculative-dspark-confidence-sts-path speculative-dspark-sps-table-path
     """,
     ("0.5.17", ""): """
-        dcp-comm-backend flashinfer-autotune-skip-ops* linear-attn-verify-backend mm-io-worker-num mm-processor-worker-num
+        flashinfer-autotune-skip-ops* linear-attn-verify-backend mm-io-worker-num mm-processor-worker-num
         return-hidden-states-mode weight-cache-socket weight-cache-timeout
     """,
     ("0.5.18", "0.5.18"): "stat-loggers",
@@ -216,7 +216,7 @@ EITHER: dict[tuple[str, str], str] = {
         int8-mamba-ckpt-size#
     """,
     ("0.5.15", ""): "linear-replayssm-cache-len",
-    ("0.5.16", ""): "elastic-ep-initial-size# max-ep-size# mm-feature-transport enable-flexkv!",
+    ("0.5.16", ""): "elastic-ep-initial-size# max-ep-size# enable-flexkv!",
     ("0.5.17", ""): "mamba-max-states-per-path# weight-cache-mode dcp-replicate-q-proj? enable-linear-replayssm-spec!",
     ("0.5.18", ""): "speculative-draft-kv-cache-dtype c128-page-size# mm-preprocess-cache-size-mb",
     ("0.5.19", ""): "hicache-host-memory-mode enable-shared-experts-attn-tp! enable-dense-mlp-attn-tp!",
@@ -259,7 +259,7 @@ VARIABLES = """
     DSV4_COMPRESS_STATE_DTYPE ZBAL_LOCAL_MEM_SIZE AITER_HONOR_EXPLICIT_MEM_FRACTION
     DSA_MQA_LOGITS_FREE_MEM_FRACTION DEEPGEMM_MASKED_MEMORY_BUDGET_FRACTION ENABLE_PCIE_IPC_ALLREDUCE MEMORY_SAVER_CUDA_GRAPH
     ENABLE_GRAPH_POOL_BORROW ENABLE_GRAPH_POOL_PRECARVE QWEN4_PLE_FILE_RSS_BUDGET_GB
-    FLASHINFER_MEGAMOE_MAX_TOKENS_PER_RANK OPT_DEEPGEMM_MEGA_MOE_NUM_MAX_TOKENS_PER_RANK MOONCAKE_EP_NUM_MAX_DISPATCH_TOKENS_PER_RANK
+    FLASHINFER_MEGAMOE_MAX_TOKENS_PER_RANK MOONCAKE_EP_NUM_MAX_DISPATCH_TOKENS_PER_RANK
     SHARED_EXPERT_TP1 VIT_ENABLE_CUDA_GRAPH KIMI_K3_VIT_CUDA_GRAPH_CACHE_CAPACITY USE_BREAKABLE_CUDA_GRAPH ENABLE_CUDA_GRAPH_DEDUP
     PREP_IN_CUDA_GRAPH LOGPROB_CHUNK_SIZE ENABLE_LOGPROB_CHUNK DSV4_FP4_DEQUANT DSV4_FP4_EXPERTS OPT_MINIMAX_M3_FP8_INDEX_CACHE
     NVFP4_CKPT_FP8_NEXTN_MOE NVFP4_CKPT_FP8_GEMM_IN_ATTN ROCM_OPT_DSPARK_FP8_LM_HEAD CUSTOM_ALL_REDUCE_V2_MAX_SIZE_KB

@@ -9,6 +9,7 @@ from __future__ import annotations
 from kvplan.engines.common.methods import Drafting, Way, Words
 from kvplan.engines.common.options import read_speculative
 from kvplan.engines.common.releases import in_force
+from kvplan.engines.sglang.drafted import not_drafted
 
 DRAFTING = Drafting(
     ways=(
@@ -55,12 +56,15 @@ MODULES_SINCE = "0.4.6"
 
 
 def no_modules(speculative: str | None, named: str | None, version: str | None) -> str:
-    """Why a release does not draft with the modules that a model of this class ships; empty where it does, or nothing is known of it.
+    """Why a release does not draft for a model of this class, with its own modules or at all; empty where it does, or nothing is known.
 
     A post-release may have what came after its release: nothing is said of it.
     """
     spec, first = read_speculative(speculative), OF_THEIR_OWN.get(named or "", "")
-    own = spec is not None and spec.model is None and spec.method in ("mtp", "nextn", "eagle")
-    if not own or not first or "post" in (version or "") or not in_force(MODULES_SINCE, first, version):
+    if spec is None or not named or "post" in (version or "") or not in_force(MODULES_SINCE, "", version):
         return ""
-    return f"SGLang {version} knows no draft modules of {named}: it does from {first} on"
+    own = spec.model is None and spec.method in ("mtp", "nextn", "eagle")
+    if own and first and in_force("", first, version):
+        return f"SGLang {version} knows no draft modules of {named}: it does from {first} on"
+    lacks = not_drafted(spec, named, version or "")
+    return f"'{named}' object has no attribute '{lacks}' in SGLang {version}, which drafts by {spec.method} ask of it" if lacks else ""

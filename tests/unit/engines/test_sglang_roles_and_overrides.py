@@ -108,6 +108,19 @@ def test_kv_heads_beside_states_are_overridden() -> None:
     assert found.ledgers[0].cache_bytes_per_token == 6 * 2 * 4 * 128 * 2
 
 
+@pytest.mark.parametrize(
+    ("model", "version", "layers", "per_token"),
+    [  # configs/nemotron_h.py: the first 8 layers have one with K and V, all 52 have six
+        ("nvidia/nvidia-nemotron-3-nano-30b-a3b-bf16", "0.5.7", 8, 1 * 2 * 2 * 128 * 2),
+        ("nvidia/nvidia-nemotron-3-nano-30b-a3b-bf16", "0.5.10", 8, 6 * 2 * 2 * 128 * 2),
+        (LLAMA, "0.5.23", 64, 64 * 2 * 8 * 128 * 2),
+    ],
+)
+def test_layers_of_an_overridden_list(model: str, version: str, layers: int, per_token: int) -> None:
+    found = plan(model, version, {"json_model_override_args": f'{{"num_hidden_layers": {layers}}}'})
+    assert found.ledgers[0].cache_bytes_per_token == per_token
+
+
 def test_a_config_inside_another_is_not_overridden() -> None:
     found = plan("google/gemma-3-4b", "0.5.23", {"json_model_override_args": '{"num_hidden_layers": 8}'})
     assert "json_model_override_args: num_hidden_layers changes memory" in json.dumps(found.as_dict())
