@@ -12,7 +12,7 @@ from tests.conftest import planned, rows_of
 
 ROWS = rows_of(Path(__file__).parent / "rows" / "vllm.jsonl")
 ASKED = ("max_model_len", "block_size", "max_num_seqs", "max_num_batched_tokens", "tp", "pp", "dcp", "speculative")
-FLAGS = ("enable_prefix_caching", "disable_hybrid_kv_cache_manager", "auto_fit")
+FLAGS = ("enable_prefix_caching", "disable_hybrid_kv_cache_manager", "auto_fit", "allow_deprecated_quantization")
 
 
 def predicted(row: dict[str, Any]) -> dict[str, Any]:

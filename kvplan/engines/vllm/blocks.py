@@ -102,7 +102,8 @@ def choose_blocks(mixers: Sequence[Mixer], s: VllmSettings) -> Choice:
     state_block = s.max_model_len if keeps_one or (attention is None and _whole_state(s)) else block
     if attention is None and s.state_block and not keeps_one:
         state_block = s.state_block
-    slides = backend_rows("FLASHINFER", s.release) if s.blackwell and not s.backend and backend == "FLASH_ATTN" else kernel
+    inferred = s.blackwell and not s.backend and backend == "FLASH_ATTN" and "per_token_head" not in s.formats.k
+    slides = backend_rows("FLASHINFER", s.release) if inferred else kernel
     starts = {"primary": block, "smallest": kernel.within(0), "kernel": slides.within(block)}  # 10.x's own choice: 48 is no page of it
     fits = (kernel if kernel.only or s.rules.window_block == "kernel" else kernel._replace(only=(kernel.base,))) if shared else None
     return Choice(Blocks(block, starts[s.rules.window_block], state_block, state_page, shared, fits), tuple(lines))

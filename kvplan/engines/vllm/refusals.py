@@ -71,7 +71,7 @@ CHECKS: tuple[Stop, ...] = (
     ),
     Stop(
         "a method that leaves", "The quantization method %s is deprecated and will be removed in future versions of vLLM. To bypass, set",
-        "the release loads {method} no more unless it is told to",
+        "the release loads the checkpoint's method no more unless it is told to",
         (Move("option:allow_deprecated_quantization", "true"), Move("weight_dtype", "another checkpoint")),
         f"{_CONFIG} _verify_quantization", since="0.14", when=leaving, tail=" `--allow-deprecated-quantization`.", numbers="{method}",
     ),
