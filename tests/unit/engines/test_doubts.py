@@ -68,6 +68,18 @@ def test_a_start_of_what_is_not_plain_is_certain_with_room_beside_its_fraction()
     assert plain.outcome.start_certainty == "certain"
 
 
+def test_what_nobody_sized_of_sleep_mode_and_adapters_is_said():
+    """vllm#43951 and vllm#34877: experts ran out of memory as they were laid out in sleep mode's pools; vllm#29049: adapters on an H100."""
+    usual = {"engine": "vllm", "engine_version": "0.21.0", "device": "b200", "context": 2048, "memory_fraction": 0.8}
+    asleep = planned("qwen/qwen3-30b-a3b", **usual, engine_option={"enable_sleep_mode": "true"})
+    assert asleep.starts
+    assert asleep.outcome.start_certainty == "too close to call"
+    assert planned("qwen/qwen3-30b-a3b", **usual).outcome.start_certainty == "certain"
+    adapted = planned("meta-llama/llama-3.1-8b", engine="vllm", engine_version="0.11.1", device="h100", lora="16x2")
+    assert adapted.starts
+    assert adapted.outcome.start_certainty == "likely"
+
+
 def test_a_release_before_any_log_is_likely_at_most():
     plan = planned("meta-llama/llama-2-7b", engine="vllm", engine_version="0.2.7", device="h100", context=2048)
     assert plan.outcome.start_certainty != "certain"
