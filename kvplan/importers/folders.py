@@ -32,10 +32,13 @@ def read_folder(folder: Path) -> Found:
     from kvplan.importers.hf_config import read_config
     from kvplan.importers.safetensors import is_adapter, read_checkpoint
 
-    config = next((folder / name for name in ("config.json", "params.json") if os.path.isfile(folder / name)), None)
+    names = _names(folder)
+    files = ["config.json", "params.json"]
+    if any(name.endswith(".gguf") for name in names):  # Meta's params.json lies beside what llama.cpp made of its files
+        files.remove("params.json")
+    config = next((folder / name for name in files if os.path.isfile(folder / name)), None)
     if config is None:
         return _gguf(folder)
-    names = _names(folder)
     checkpoint = [name for name in names if name.endswith(".safetensors") and not is_adapter(name)]
     spec = read_config(config)
     has_adapter = "adapter_config.json" in names

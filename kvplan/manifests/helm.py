@@ -48,7 +48,7 @@ NAMING = ("@model", "@path", "@hub", "@config")  # options that name files
 MAX_DEPTH = 8
 _VALUE = re.compile(r"\{\{-?\s*\.Values\.([\w.]+)\s*-?\}\}")
 #: Parts that fetch a model with the engine's image, or ask a server: they load none.
-_FETCHES = re.compile(r"(^|[a-z_-])(down|pre)load|^(init|pull|fetch|bench|test|probe|exporter)", re.IGNORECASE)
+_FETCHES = re.compile(r"(?i:(^|[a-z_-])(down|pre)load)|^(?i:init|pull|fetch|bench|benchmark|test|tests|probe|exporter)(?![a-z])")
 #: What holds the settings of a pod beside a container's own, as charts spell it.
 _PODS = ("pod", "defaultPodOptions", "podOptions")
 _PLACED = ("nodeSelector", "affinity", "runtimeClassName")

@@ -109,6 +109,8 @@ def split(name: str, text: Any, asked: Sequence[Any]) -> Any:
 
 
 def word(value: Any, place: Place) -> Word:
+    if isinstance(value, type):  # a type as an argument of a program's own
+        value = Open(value.__name__)
     if isinstance(value, (Open, Partly)):
         text = str(value) if isinstance(value, Partly) else f"${value.name}"
         return Word(text, place, (value.name,))
@@ -117,6 +119,8 @@ def word(value: Any, place: Place) -> Word:
 
 def shown(value: Any) -> Any:
     """A value for a file: what is open stands as a variable."""
+    if isinstance(value, type):
+        return f"${value.__name__}"
     if isinstance(value, Open):
         return f"${value.name}"
     if isinstance(value, dict):

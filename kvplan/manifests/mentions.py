@@ -43,7 +43,7 @@ def why_empty(text: str) -> tuple[str, int]:
     runs = [one for one in dict.fromkeys(every) if not one.endswith(("setvars.sh", "conda.sh", "nvm.sh"))]
     first = sorted(runs, key=lambda one: _ENGINES.search(one) is None)[:3]  # those whose name says an engine
     other = f"; {' and '.join(one[:80] for one in first)}, which it runs, {'are' if len(first) > 1 else 'is'} not read" if first else ""
-    off = "; what stands beside `enabled: false` starts nothing" if _OFF.search(text) else ""
+    off = "; a part with `enabled: false` starts nothing" if _OFF.search(text) else ""
     return f"no command of an inference engine in it that can be followed, though it names {named[1]}{other}{off}", named[0]
 
 

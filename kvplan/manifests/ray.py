@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 from kvplan import engines
 from kvplan.engines.common.words import Finding, Given, Unresolved, Word
+from kvplan.errors import SpecError
 from kvplan.manifests import accelerators, python, requested
 from kvplan.manifests.accelerators import Hardware
 from kvplan.manifests.command import Start
@@ -42,7 +43,13 @@ def read(
                     yield from _engine(one, n, f"applications/{name}")
                 elif isinstance(one.value, str) and (text := beside(one.text.removeprefix("./"))) is not None:
                     note = Finding("config-read", "note", f"{one.text} is read from beside this file", one.place)
-                    for config_ in documents(text, one.text):
+                    try:
+                        configs = list(documents(text, one.text))
+                    except SpecError as error:
+                        start = Start("vllm", (), {}, one.place, one.end_line, in_container=True, opaque=f"{one.text}: {error}"[:200])
+                        yield start, Site(f"applications/{name}/{one.text}", n, place=one.place, span=one.span)
+                        continue
+                    for config_ in configs:
                         for start, site in _engine(moved(config_, one.place), n, f"applications/{name}"):
                             yield start, site._replace(findings=(*site.findings, note))
                 elif isinstance(one.value, str):  # the path of a file with an LLMConfig

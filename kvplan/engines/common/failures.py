@@ -62,7 +62,7 @@ def unpacked(needs: Container[str], since: str = "") -> Stop:
     return Stop(
         "packed weights", "Cannot find the config file for {method:w}",
         "--quantization {method} reads weights that are packed so already, and this checkpoint's are not",
-        (Move("option:quantization", "none; fp8 quantises while it loads"), Move("weight_dtype", "a release in {method}")),
+        (Move("option:quantization", "left out; fp8 quantises while it loads"), Move("weight_dtype", "a release in {method}")),
         "model_loader/weight_utils.py get_quant_config", since, when=partial(without_settings, needs=needs), loading=True,
         numbers="the model is stored in {own}; where a method looks for no file, it stops for want of its settings",
     )  # fmt: skip

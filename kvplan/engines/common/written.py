@@ -56,7 +56,9 @@ def write(table: Arguments, asked: Mapping[str, Any], version: str | None, *, ch
         elif key == name:
             continue
         elif row := _passed(table, key, version):
-            if row.names:
+            if row.names and not _can_say(row, value):  # a flag that is off is not written
+                said = said | {name}
+            elif row.names:
                 more += _words(row, value)
             else:
                 env[row.variables[0]] = str(value)

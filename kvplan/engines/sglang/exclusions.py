@@ -370,7 +370,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         Exclusion(f"{flag}=*", f"{flag}=", f"{named} cannot run this setup: {why}; install the plugin that provides it", "0.5.23")
         for flag, named, why in (
             ("enable_amd_monokernel", "--enable-amd-monokernel", "no monokernel backend 'amd' is registered"),
-            ("monokernel_backend", "--enable-amd-monokernel", "no monokernel backend 'amd' is registered"),
+            ("monokernel_backend", "--monokernel-backend", "no monokernel backend is registered"),
             ("enable_nvidia_megakernel", "--enable-nvidia-megakernel", "the plugin is not installed"),
         )
     ),

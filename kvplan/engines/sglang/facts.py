@@ -20,7 +20,7 @@ OPTIONS: dict[str, str] = {
     "deepep_mode": "auto, normal or low_latency: which of DeepEP's kernels have buffers; normal alone captures no graphs",
     "deepep_num_max_dispatch_tokens_per_rank": "SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK: 128 by default",
     "deepep_v2_num_max_dispatch_tokens_per_rank": "SGLANG_DEEPEP_V2_NUM_MAX_DISPATCH_TOKENS_PER_RANK: 128 by default",
-    "mega_moe_num_max_tokens_per_rank": "SGLANG_OPT_DEEPGEMM_MEGA_MOE_NUM_MAX_TOKENS_PER_RANK: 8,192 by default",
+    "mega_moe_num_max_tokens_per_rank": "SGLANG_OPT_DEEPGEMM_MEGA_MOE_NUM_MAX_TOKENS_PER_RANK: 8,192 by default, 1,024 before 0.5.18",
     "disaggregation_mode": "null, prefill or decode: what of serving this server does",
     "prefill_round_robin_balance": "prompts come in turn to the groups of a server that only decodes: to be said up to 0.5.7",
     "disaggregation_decode_enable_radix_cache": "a server that only decodes keeps prefixes, too",

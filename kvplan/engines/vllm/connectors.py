@@ -52,7 +52,7 @@ def hybrid_off(given: Mapping[str, Given], question: dict[str, Given], version: 
 def _knows_one_group(config: Any, version: tuple[int, ...]) -> bool:
     if not isinstance(config, dict):
         return False
-    names = [one.get("kv_connector") for one in named(config)]
+    names = [str(one.get("kv_connector") or "") for one in named(config)]
     return version < LOOKS_SINCE or any(name in ONE_GROUP for name in (names[1:] or names))
 
 

@@ -38,7 +38,7 @@ def read_drafter(
     formats  the target's cache formats; most: how many of a model's own modules are loaded
     heads    whether EAGLE's heads are loaded as they themselves say (`HEADS_SINCE`)
     """
-    kept = options.text("draft_kv_cache_dtype")
+    kept, ranks = options.text("draft_kv_cache_dtype"), options.count("draft_tensor_parallel_size")
     if kept:
         k, v = (formats.compute, formats.compute) if kept == "auto" else parse_kv_dtype(kept)
         formats = formats._replace(k=k, v=v)
@@ -51,7 +51,7 @@ def read_drafter(
         found = found._replace(
             formats=weight_formats(replace(d, model=d.drafter or d.model, drafter=None, weight_dtype=format_, stored=None))
         )
-    if not rules.v1 and (d.tp or 1) > 1 and options.count("draft_tensor_parallel_size") == 1:
+    if not rules.v1 and (d.tp or 1) > 1 and ranks == 1:
         whole = tuple(w._replace(units=1) for w in found.weights)
         return found._replace(weights=whole, layers=tuple(_whole(layer) for layer in found.layers))
     return found
@@ -84,7 +84,9 @@ def said_of_drafter(d: Deployment, found: Drafter | None, options: Options, rule
     """What is to be said of such options where they move nothing."""
     given = {key: option for key, option in KEYS.items() if options.text(option)}
     if found is None:
-        return tuple(f"{option}: nothing drafts whose layers are known" for option in given.values())
+        asked = d.speculative not in (None, "off")
+        why = "nothing drafts whose layers are known" if asked else "nothing drafts; --speculative says what does"
+        return tuple(f"{option}: {why}" for option in given.values())
     notes = []
     if "quantization" in given and d.drafter is None:
         notes.append("draft_quantization: modules that a model ships are loaded by the model's own method")

@@ -18,9 +18,9 @@ CARDS_SINCE = "0.13"
 #: Formats that say little of the checkpoint that is in them (dtypes.py).
 NAMED = ("awq_any", "gptq_any", "int4_any", "int4_g32_any", "bnb_4bit", "bnb_4bit_dynamic", "unknown")
 #: Kinds of which a start is certain only with so much of the device left beyond the ends of all intervals: of 22 that were called so blind
-#: (eleventh to twentieth set, docs/limits.md) with less, five ran out; of 21 with more, and of 44 of other kinds, none. Adapters are asked
-#: for it too: a plain model with them ran out at the sampler's warm-up with 3.9 GiB of 79 left (vllm#29049).
-NARROW, ROOM = frozenset({"compressed", "states", "halved", "older", "linked", "hard"}), 0.08
+#: (eleventh to twentieth set, docs/limits.md) with less, five ran out; of 21 with more, and of 44 plain ones or named alone, none.
+#: Adapters are asked for it too: a plain model with them ran out at the sampler's warm-up with 3.9 GiB of 79 left (vllm#29049).
+NARROW, ROOM = frozenset({"compressed", "states", "halved", "older", "linked", "hard", "named"}), 0.08
 
 
 def least_room(d: Deployment, model: Lowered, s: VllmSettings) -> float:

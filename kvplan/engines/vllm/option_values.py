@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from kvplan.engines.common.options import Options
+from kvplan.engines.common.releases import in_force
+from kvplan.engines.vllm.choices import CHOICES
 from kvplan.errors import SpecError
 
 SLIDING, POOLING = "sliding_window", ("ALL", "CLS", "LAST", "MEAN", "STEP")
@@ -21,8 +23,17 @@ def skipped_layers(options: Options) -> frozenset[str]:
     return found
 
 
-def check_options(options: Options) -> None:
-    """Raises SpecError for a value that its option does not take."""
+#: Methods of quantisation of any release.
+METHODS = frozenset(word for words in CHOICES["--quantization"].values() for word in words.split())
+
+
+def check_options(options: Options, release: str) -> None:
+    """Raises SpecError for a value that its option does not take, of that release."""
+    for key in ("quantization", "draft_quantization"):
+        if (word := options.text(key)) and word not in METHODS:
+            raise SpecError("engine_option", [(key, f"{word[:60]!r} is no method of vLLM's; leave it out, or write one such as fp8")])
+    if options.text("draft_kv_cache_dtype") and not in_force("0.26", "", release):
+        raise SpecError("engine_option", [("draft_kv_cache_dtype", f"vLLM {release} has none of a drafter; 0.26 is the first")])
     options.allocator()
     options.driver()
     for key in FLAGS:

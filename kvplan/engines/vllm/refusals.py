@@ -77,7 +77,7 @@ CHECKS: tuple[Stop, ...] = (
     ),
     Stop(
         "quantisation of a drafter", "hf_overrides must be a dict for get_quant_config to get the quantization config from it.",
-        "this release quantises no drafter as it is loaded", (Move("option:draft_quantization", "none"), Move("engine_version", "0.29")),
+        "this release quantises no drafter as it is loaded", (Move("option:draft_quantization", "unset"), Move("engine_version", "0.29")),
         "model_loader/weight_utils.py get_quant_config", since="0.19", before="0.29", when=made_draft, loading=True, numbers="{method}",
     ),
     _TWO_METHODS, _TWO_METHODS._replace(when=another_draft_method),

@@ -76,7 +76,7 @@ _RECURRENT: frozenset[str] = frozenset({"gated_delta_net", "kda", "lightning", "
 def settle(d: Deployment) -> Settled:
     """The question with vLLM's defaults, read and lowered. Raises SpecError where choices contradict."""
     options = Options(d)
-    check_options(options)
+    check_options(options, rules_of(d)[0])
     own = d.model
     d, replaced = overridden(d, options, rules_of(d)[1])
     d = as_pooled(d, options, rules_of(d)[0])

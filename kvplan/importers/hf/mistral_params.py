@@ -67,7 +67,7 @@ def as_config(params: Mapping[str, Any], source: str) -> dict[str, Any]:
     if yarn := text.pop("yarn", None):
         text["rope_scaling"] = {"rope_type": "yarn", **{new: yarn[old] for old, new in _YARN.items() if old in yarn}}
     quantization = _quantization(text.pop("quantization", None), source)
-    tower = text.pop("vision_encoder", None) or text.pop("multimodal", {}).get("vision_encoder_args")
+    tower = text.pop("vision_encoder", None) or (text.pop("multimodal", None) or {}).get("vision_encoder_args")
     return (_seeing(text, tower) if tower else text) | quantization
 
 
@@ -83,6 +83,8 @@ def _window(text: Mapping[str, Any], source: str) -> dict[str, Any]:
     window, n = text.get("sliding_window"), text.get("num_hidden_layers")
     if not isinstance(window, list):
         return {}
+    if any(size is not None and not isinstance(size, int) for size in window):
+        raise SpecError(source, [("sliding_window", "must be whole numbers and null")])
     if not window or not isinstance(n, int) or not 0 < n <= MAX_LAYERS or n % len(window) or len(set(window) - {None}) > 1:
         raise SpecError(source, [("sliding_window", "must be one window, or a pattern of it and null that divides the layers")])
     kinds = ["full_attention" if size is None else "sliding_attention" for size in window] * (n // len(window))

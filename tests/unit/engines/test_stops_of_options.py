@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 import kvplan
+from kvplan.errors import SpecError
 from kvplan.manifests import Source
+from tests.conftest import planned
 
 LLAMA, QWEN = "meta-llama/llama-3.1-8b", "qwen/qwen3-30b-a3b"
 
@@ -47,3 +49,13 @@ def test_check_says_the_same_of_a_command() -> None:
     command = f"vllm serve {LLAMA} --data-parallel-external-lb"
     (verdict,) = kvplan.check([Source("serve.sh", command)], device="h100")
     assert (verdict.status, "data_parallel_size > 1" in verdict.message) == ("refuses", True)
+
+
+def test_a_flag_that_is_off_is_not_on() -> None:
+    """A flag without a value can not be written as off: it is left out."""
+    plan = planned(
+        "qwen/qwen3-8b", engine="sglang", engine_version="0.5.23", device="h100", engine_option={"enable_nvidia_megakernel": "off"}
+    )
+    assert plan.starts
+    with pytest.raises(SpecError, match="no method of vLLM's"):
+        planned("qwen/qwen3-8b", engine="vllm", device="h100", engine_option={"quantization": "abc"})

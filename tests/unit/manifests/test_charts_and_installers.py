@@ -137,8 +137,8 @@ def test_the_first_line_says_what_is_counted_without_a_device() -> None:
 
 
 def test_a_file_that_starts_nothing_is_named_once() -> None:
-    (verdict,) = check([Source("/tmp/nothing.sh", "echo hello\n")], planned)
-    assert table([verdict.as_dict()]).splitlines()[0] == "-- /tmp/nothing.sh:1: no command of an inference engine in it"
+    (verdict,) = check([Source("nothing.sh", "echo hello\n")], planned)
+    assert table([verdict.as_dict()]).splitlines()[0] == "-- nothing.sh:1: no command of an inference engine in it"
 
 
 def test_options_that_may_come_after_a_list_of_names_are_told_once() -> None:
@@ -215,4 +215,4 @@ def test_a_part_that_is_off_is_spoken_of_where_nothing_starts() -> None:
     text = "servers:\n  a:\n    enabled: false\n    command: vllm serve Qwen/Qwen3-8B\n"
     (verdict,) = check([Source("vars.yaml", text)], planned)
     assert verdict.status == "empty"
-    assert "what stands beside `enabled: false` starts nothing" in verdict.message
+    assert "a part with `enabled: false` starts nothing" in verdict.message
