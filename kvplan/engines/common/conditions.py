@@ -7,11 +7,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
-from kvplan.dtypes import WEIGHT_FORMATS, canonical, canonical_weight, weight_scheme
+from kvplan.dtypes import WEIGHT_FORMATS, canonical, weight_scheme
 from kvplan.engines.common.lines import query_heads
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Settled
-from kvplan.engines.common.settling import format_of, weight_formats
+from kvplan.engines.common.settling import format_of, stored_plain, weight_formats
 from kvplan.spec import ModelSpec
 from kvplan.tensors import KEPT_MODELS, Layer, Lowered, Same, WeightTensor, distinct
 
@@ -155,7 +155,7 @@ def without_settings(
     """
     d = settled.question
     own, asked = format_of(of or d.model), Options(d).text(option)
-    plain = weight_scheme(canonical_weight(own.split("+")[0])) == "plain" and (of is not None or d.weight_dtype in (None, own))
+    plain = stored_plain(own) and (of is not None or d.weight_dtype in (None, own))
     return {"method": asked, "own": own} if plain and asked in needs else None
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from kvplan.deployment import Deployment
-from kvplan.dtypes import canonical, canonical_weight, parse_kv_dtype
+from kvplan.dtypes import canonical, canonical_weight, parse_kv_dtype, weight_scheme
 from kvplan.engines.common.protocol import ChosenBy, Defaults, Resolved, Settled
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.gguf_files import sized
@@ -102,6 +102,11 @@ def format_of(model: ModelSpec) -> str:
         return canonical_weight(model.checkpoint)
     formats = sorted({q.format for q in model.quantization} or {found.format for found in model.deviations if found.format})
     return "+".join(formats) if formats else model.dtype
+
+
+def stored_plain(format_: str) -> bool:
+    """Whether a checkpoint's format (`format_of`) is a plain type."""
+    return weight_scheme(canonical_weight(format_.split("+")[0])) == "plain"
 
 
 def cache_formats(d: Deployment) -> CacheFormats:

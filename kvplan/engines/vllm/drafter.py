@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kvplan.deployment import Deployment
-from kvplan.dtypes import canonical_weight, parse_kv_dtype, weight_scheme
+from kvplan.dtypes import parse_kv_dtype
 from kvplan.engines.common.drafters import drafter
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Drafter
-from kvplan.engines.common.settling import format_of, weight_formats
+from kvplan.engines.common.settling import format_of, stored_plain, weight_formats
 from kvplan.engines.vllm.quantised import MADE
 from kvplan.engines.vllm.rules import VllmRules
 from kvplan.tensors import Cache, CacheFormats, Layer, Lowered, WeightTensor
@@ -59,7 +59,7 @@ def read_drafter(
 
 def _made(d: Deployment, method: str | None) -> str | None:
     """The format that a drafter's plain weights are made in as they are loaded; None where they stay as they are (quantised.py)."""
-    plain = d.drafter is not None and weight_scheme(canonical_weight(format_of(d.drafter).split("+")[0])) == "plain"
+    plain = d.drafter is not None and stored_plain(format_of(d.drafter))
     return MADE.get(method or "") if plain else None
 
 

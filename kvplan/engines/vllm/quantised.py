@@ -7,14 +7,13 @@ against a config of every kind, in releases of 0.10.2 to 0.33. ModelOpt's take a
 from __future__ import annotations
 
 from kvplan.deployment import Deployment
-from kvplan.dtypes import canonical_weight, weight_scheme
 from kvplan.engines.common.arguments import Times
 from kvplan.engines.common.choices import among
 from kvplan.engines.common.conditions import without_settings
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.releases import in_force
-from kvplan.engines.common.settling import checkpoint_format, format_of
+from kvplan.engines.common.settling import checkpoint_format, format_of, stored_plain
 from kvplan.engines.common.stops import Values
 from kvplan.engines.common.stored import PACKED_ONLY
 from kvplan.spec import ModelSpec
@@ -91,7 +90,7 @@ def made_draft(settled: Settled) -> Values:
     """A drafter of plain weights that is to be quantised as it is loaded, whose config is rewritten by a function."""
     d = settled.question
     asked = Options(d).text("draft_quantization")
-    plain = d.drafter is not None and weight_scheme(canonical_weight(format_of(d.drafter).split("+")[0])) == "plain"
+    plain = d.drafter is not None and stored_plain(format_of(d.drafter))
     return {"method": asked} if plain and asked and asked not in MADE.keys() - ON_LOAD.keys() else None
 
 
