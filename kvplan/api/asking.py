@@ -16,7 +16,6 @@ from kvplan.engines.common.releases import is_version
 from kvplan.errors import KvplanError, SpecError, UnknownName
 from kvplan.spec import ModelSpec, Quantization
 from kvplan.units import MIB, MOST_DEVICES, MOST_TOKENS, parse_bytes, parse_tokens, plain_number, scalar, spelled
-from kvplan.weights import is_quantized
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -54,14 +53,14 @@ def deployment(model: str | PathLike[str] | ModelSpec, **question: Unpack[Questi
 def _stored_as(d: Deployment, flag: Given) -> Deployment:
     """The question with the weights that an engine's option says; where the model's are others, the engine's own check says it. Raises
     SpecError where it has none."""
-    from kvplan.engines.common.settling import checkpoint_format
+    from kvplan.engines.common.settling import checkpoint_format, stored_plain
     from kvplan.manifests.weights import claims, counted_as, settled, told
 
     engine, claim, own = str(d.engine or engines.DEFAULT), claims(flag, None, None, flag.place), checkpoint_format(d)
     if claim is None:
         d = replace(d, engine_option=told(engine, d.engine_option, flag))
         made = engines.arguments(engine).experts_only.get(str(flag.value))
-        return d if made is None or is_quantized(own.split("+")[0]) else _experts_in(d, made)
+        return d if made is None or not stored_plain(own) else _experts_in(d, made)
     format_, why = settled(claim, own, engines.arguments(engine).packed_only)
     if why and "quantization" not in engines.facts(engine).options:
         raise SpecError("engine_option", [("", why)])

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from kvplan.deployment import Deployment
-from kvplan.dtypes import canonical, canonical_weight, parse_kv_dtype, weight_scheme
+from kvplan.dtypes import canonical, canonical_weight, parse_kv_dtype
 from kvplan.engines.common.protocol import ChosenBy, Defaults, Resolved, Settled
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.gguf_files import sized
@@ -106,7 +106,7 @@ def format_of(model: ModelSpec) -> str:
 
 def stored_plain(format_: str) -> bool:
     """Whether a checkpoint's format (`format_of`) is a plain type."""
-    return weight_scheme(canonical_weight(format_.split("+")[0])) == "plain"
+    return not is_quantized(canonical_weight(format_.split("+")[0]))
 
 
 def cache_formats(d: Deployment) -> CacheFormats:
