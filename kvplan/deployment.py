@@ -57,7 +57,7 @@ NAMES: dict[str, Name] = {
     "multimodal": Name("text", "on or off"),
     "enforce_eager": Name("flag", "no CUDA graphs"),
     "calibration": Name("text", "packaged, user or none"),
-    "engine_option": Name("options", "any other engine setting, by its flag, key or variable (`kvplan engines NAME`); repeatable"),
+    "engine_option": Name("options", "any other engine setting, as it spells it (`kvplan engines NAME`); KEY= leaves it out; repeatable"),
 }
 
 

@@ -47,27 +47,32 @@ def deployment(model: str | PathLike[str] | ModelSpec, **question: Unpack[Questi
         spec = spec.changed(notes=(*spec.notes, f"drafts with {drafting.id} in {type_}, the file that conversions have beside it"))
     spec = spec.changed(notes=(*spec.notes, *notes)) if notes else spec
     d = calibrated(Deployment(model=spec, stored=stored, drafter=drafting, **values))
-    return d if flag is None or question.get("weight_dtype") is not None else _stored_as(d, flag)
+    return d if flag is None else _stored_as(d, flag, said=question.get("weight_dtype") is not None)
 
 
-def _stored_as(d: Deployment, flag: Given) -> Deployment:
-    """The question with the weights that an engine's option says; where the model's are others, the engine's own check says it. Raises
-    SpecError where it has none."""
+def _stored_as(d: Deployment, flag: Given, *, said: bool) -> Deployment:
+    """The question with the weights that an engine's option says, or with that option beside those that are `said`; where the model's are
+    others, the engine's own check says it. Raises SpecError where it has none."""
     from kvplan.engines.common.settling import checkpoint_format, stored_plain
     from kvplan.manifests.weights import claims, counted_as, settled, told
 
     engine, claim, own = str(d.engine or engines.DEFAULT), claims(flag, None, None, flag.place), checkpoint_format(d)
+    if said:
+        made = claim is not None and claim.format and claim.method not in engines.arguments(engine).packed_only
+        if made and stored_plain(str(d.weight_dtype)):
+            raise SpecError("weight_dtype", [("", f"{d.weight_dtype}, and quantization {flag.value} makes others of these; keep one")])
+        return replace(d, engine_option=told(engine, d.engine_option, flag))
     if claim is None:
         d = replace(d, engine_option=told(engine, d.engine_option, flag))
-        made = engines.arguments(engine).experts_only.get(str(flag.value))
-        return d if made is None or not stored_plain(own) else _experts_in(d, made)
+        experts = engines.arguments(engine).experts_only.get(str(flag.value))
+        return d if experts is None or not stored_plain(own) else _experts_in(d, experts)
     format_, why = settled(claim, own, engines.arguments(engine).packed_only)
     if why and "quantization" not in engines.facts(engine).options:
         raise SpecError("engine_option", [("", why)])
     if format_ is None or why:
         return replace(d, weight_dtype=None, engine_option=told(engine, d.engine_option, flag))
-    said = d.weight_dtype or format_
-    return replace(d, weight_dtype=said, model=d.model.changed(notes=(*d.model.notes, counted_as(claim, said, own, d.model.id))))
+    counted = d.weight_dtype or format_
+    return replace(d, weight_dtype=counted, model=d.model.changed(notes=(*d.model.notes, counted_as(claim, counted, own, d.model.id))))
 
 
 def _experts_in(d: Deployment, format_: str) -> Deployment:

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache, lru_cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -180,6 +181,7 @@ def settle(d: Deployment) -> tuple[Engine, Settled]:
     engine = find(d.engine or default(d))
     passed = _passed(d, engine.facts)
     checks.check_question(d, engine.facts, lambda option: _known_as(engine.facts.name, option), [one.key for one in passed])
+    d = replace(d, engine_option=tuple((key, value) for key, value in d.engine_option if value))
     settled = engine.settle(d)
     passed = (*settled.passed, *passed)
     checks.check_forms(settled, engine.facts)

@@ -194,6 +194,15 @@ def _switches(d: Deployment, plan: Plan, *, lengths: bool) -> Iterator[Change]:
                 break
 
 
+def _undone(d: Deployment, plan: Plan) -> Iterator[Change]:
+    """The engine's options that a check stands on, left out or turned round."""
+    own = {key for key, _, _ in facts_of(plan).settings}
+    for key, value in d.engine_option if plan.margin_bytes is None else ():
+        other = {"true": "false", "false": "true"}.get(value, "")
+        if key not in own and (found := attempt(d, engine_option=with_option(d, key, other))):
+            yield Change(f"set {key} to {other}" if other else f"leave {key} out", "engine_option", f"{key}={other}", found)
+
+
 def _host_layers(d: Deployment, plan: Plan) -> Iterator[Change]:
     """Layers left in host memory, where the engine knows such a thing."""
     now = plan.asked("n_gpu_layers")
@@ -273,6 +282,6 @@ def _batch(d: Deployment, plan: Plan) -> Iterator[Change]:
 #: Lengths beyond the model's own come after all that keeps to them.
 _KINDS: tuple[Callable[[Deployment, Plan], Iterator[Change]], ...] = (
     _other_engine, experts, other_layout, _fraction, _sequences_setting, _batch_tokens, _length_setting, _pages, _settings,
-    _shared_tokens, _host_layers, _cache_memory, _cache_format, _weight_format, _context, _batch,
+    _undone, _shared_tokens, _host_layers, _cache_memory, _cache_format, _weight_format, _context, _batch,
     partial(_switches, lengths=True), wider, stages,
 )  # fmt: skip

@@ -149,3 +149,22 @@ def test_no_request_of_a_few_tokens_is_advice() -> None:
     plan = kvplan.estimate("deepseek-ai/deepseek-v3", engine="vllm", engine_version="0.33", device="h100", n_devices=16, dp=16, ep=16)
     lengths = [int(one.value) for one in plan.advice if one.option in ("context", "max_model_len")]
     assert (plan.capacity and plan.capacity.max_context_at_batch, [n for n in lengths if n < 256]) == (2, [])
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_an_option_that_a_check_stands_on_is_left_out(engine: str) -> None:
+    """quantization=awq of plain weights stops at get_quant_config (weight_utils.py of both); the same weights without it fit."""
+    found = advised("qwen/qwen3-8b", engine=engine, device="h100", engine_option={"quantization": "awq"})
+    assert found[0] == "--engine-option quantization="
+
+
+def test_fp8_weights_are_no_advice_beside_awq() -> None:
+    """_verify_quantization: a checkpoint in FP8 is not loaded by awq, so that the other weights are advised with 4 bits."""
+    found = advised("qwen/qwen3-8b", engine="vllm", device="rtx-4090", engine_option={"quantization": "awq"})
+    assert [one.split("_")[0] for one in found if one.startswith("--weight-dtype")] == ["--weight-dtype int4"]
+
+
+@pytest.mark.parametrize("option", ["quantization", "enable_sleep_mode", "attention_backend", "kv_offloading_size"])
+def test_an_option_without_a_value_is_left_out(option: str) -> None:
+    left, never = (kvplan.estimate("qwen/qwen3-8b", device="h100", engine_option=given, advise=False) for given in ({option: ""}, {}))
+    assert (left.verdict, left.ledgers) == (never.verdict, never.ledgers)

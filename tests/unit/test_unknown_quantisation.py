@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kvplan.errors import SpecError
 from tests.conftest import planned
 
 LLAMA = {
@@ -43,3 +44,23 @@ def test_no_start_with_weights_that_the_engine_does_not_load_is_called_one(engin
     assert any(note.endswith(f"name the format of your files with weight_dtype, such as {such}") for note in plan.model.notes)
     named = planned(model, engine=engine, device=device, context="4k", weight_dtype=such)
     assert named.certainty in ("certain", "likely")
+
+
+@pytest.mark.parametrize(
+    ("engine", "weights", "method"),
+    [
+        ("vllm", "fp8", "awq"), ("vllm", "nvfp4", "gptq"), ("vllm", "int4", "mxfp4"), ("vllm", "w8a8", "modelopt"),
+        ("sglang", "fp8", "w8a8_int8"), ("sglang", "nvfp4", "awq"), ("sglang", "bf16", "w8a8_int8"),
+    ],
+)  # fmt: skip
+def test_weights_and_a_method_that_loads_no_such_are_two_checkpoints(engine: str, weights: str, method: str) -> None:
+    """Each method's own get_name and layers (layers/quantization/*.py): one family of formats, or none that is plain."""
+    with pytest.raises(SpecError, match="keep one"):
+        planned("qwen/qwen3-8b", engine=engine, device="h100", weight_dtype=weights, engine_option={"quantization": method})
+
+
+@pytest.mark.parametrize(("weights", "method"), [("fp8", "modelopt_fp4"), ("int4", "auto-round"), ("nvfp4", "modelopt")])
+def test_families_that_one_method_reads_are_one_checkpoint(weights: str, method: str) -> None:
+    """ModelOpt's configs say FP8 beside NVFP4, AutoRound packs as AWQ and GPTQ do."""
+    plan = planned("qwen/qwen3-8b", engine="sglang", device="h100", weight_dtype=weights, engine_option={"quantization": method})
+    assert plan.asked("weight_dtype") == weights

@@ -16,6 +16,7 @@ from kvplan.engines.common.options import FREE, read_lora, read_speculative
 from kvplan.engines.common.protocol import Facts, Settled
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import checkpoint_format, has_towers
+from kvplan.engines.common.stored import contradicts
 from kvplan.errors import FEW, SpecError, UnsupportedError
 from kvplan.tensors import distinct
 from kvplan.units import MOST_DEVICES
@@ -42,6 +43,9 @@ def check_question(
     spec = read_speculative(d.speculative)
     if spec and not spec.tokens and spec.method not in facts.picks_drafts:
         raise SpecError("speculative", [("", f"{facts.title} picks no number of tokens for {spec.method}: write METHOD:TOKENS")])
+    method = dict(d.engine_option).get("quantization")
+    if method and d.weight_dtype and contradicts(method, weight_scheme(canonical_weight(d.weight_dtype))):
+        raise SpecError("weight_dtype", [("", f"{d.weight_dtype} and quantization {method} are two checkpoints; keep one")])
     for key, _ in d.engine_option:
         if key not in facts.options and key not in passed:
             known = _options_near(key, facts)

@@ -52,6 +52,17 @@ STORED: Mapping[str, Stored] = _rows("""
 PACKED_ONLY = frozenset({"awq", "awq_marlin", "gptq", "gptq_marlin"})
 
 
+#: Families that checkpoints mix: experts in one, all else in another.
+_FLOATS = frozenset({"fp8", "mxfp", "nvfp4"})
+
+
+def contradicts(method: object, scheme: str) -> bool:
+    """Whether no checkpoint of that family is one that a method's name says; weights of plain types contradict none."""
+    says = stored(method)
+    read = set(says.schemes) if says else {"*"}
+    return scheme != "plain" and not read & {"*", scheme} and not (scheme in _FLOATS and read & _FLOATS)
+
+
 def stored(method: object) -> Stored | None:
     """What a method's name says; None for one that says nothing."""
     return STORED.get(str(method).strip().lower().replace("-", "_"))

@@ -67,4 +67,5 @@ def no_modules(speculative: str | None, named: str | None, version: str | None) 
     if own and first and in_force("", first, version):
         return f"SGLang {version} knows no draft modules of {named}: it does from {first} on"
     lacks = not_drafted(spec, named, version or "")
-    return f"'{named}' object has no attribute '{lacks}' in SGLang {version}, which drafts by {spec.method} ask of it" if lacks else ""
+    why = f"SGLang {version} does not draft by {spec.method} for {named}: '{named}' object has no attribute '{lacks}'"
+    return why if lacks else ""
