@@ -162,5 +162,5 @@ def spelled(value: Any) -> str:
     if isinstance(value, Mapping) or (isinstance(value, list | tuple) and any(isinstance(one, Mapping | list | tuple) for one in value)):
         return json.dumps(value, default=str)
     if isinstance(value, list | tuple):
-        return ",".join(map(spelled, value))
+        return ",".join(map(spelled, value)) or "[]"
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -10,6 +10,7 @@ from kvplan.engines.common.arguments import RELEASE, counted, moved
 from kvplan.engines.common.kinds import counts
 from kvplan.engines.common.words import Finding, Given, refuse, warn
 from kvplan.engines.vllm.keys import OBJECTS
+from kvplan.units import spelled
 
 #: Keys of --eplb-config that move memory -> the engine options that they are.
 EPLB = {"num_redundant_experts": "num_redundant_experts", "window_size": "eplb_window_size"}
@@ -73,8 +74,7 @@ def _compilation(given: Mapping[str, Given], value: Any, question: dict[str, Giv
             return
         for key in GRAPHS if isinstance(value, dict) else ():
             if (said := value.get(key)) is not None:
-                text = ",".join(str(n) for n in said) if isinstance(said, list) else said
-                question[f"engine_option.{key}"] = moved(config, text)
+                question[f"engine_option.{key}"] = moved(config, spelled(said) if isinstance(said, list) else said)
 
 
 def overrides(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding]:
