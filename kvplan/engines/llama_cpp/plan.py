@@ -69,6 +69,8 @@ def _outcome(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Sit
         reason = moved or reason
     if reason is not None:  # what memory lacks comes first
         capacity = _warned(capacity, slots)
+    if s.dealt and not now.placed.whole and margin >= 0:
+        sure = least_sure(DEALT, *(sure_of(*left) for *left, where in margins if where == HOST or (d.device and d.device.unified)))
     if s.sure:
         sure = least_sure(sure, s.sure(d.max_model_len or 1, d.max_num_seqs or 1))
     return Outcome(
@@ -99,6 +101,9 @@ def _maps(s: LlamaSettings, now: Situation) -> bool:
     return situation.spare(d.host_memory or 0, held)[0] >= 0 and all(margin >= 0 for margin in others)
 
 
+#: How sure a start is whose layers the engine dealt out by its own count: of 46 public ones with RAM for the rest four ran out, two of them
+#: with latent attention (tests/threads, Ollama 0.1.32 to 0.35).
+DEALT: Certainty = "likely"
 #: How sure a refusal is that lacks no more than there is: of 28 that were certain before anybody looked (the eleventh to the twentieth set,
 #: docs/limits.md), of cards with displays and without, eleven had started: under Windows, with another file, split by --fit.
 REFUSED: Certainty = "likely"

@@ -38,6 +38,7 @@ class LlamaSettings(NamedTuple):
     beside    what is said where host memory is too small, with what is needed and what there is
     printed   what is logged of that, beside llama.cpp's own lines
     sure      how sure it is that this keeps everything on the devices, or does not
+    dealt     what it deals out is as much as its own count finds room for: how little that leaves of a device says nothing
     stays     --fit, which nothing keeps from it, moves nothing to host memory (False: it does); None: that is no matter
     alone     no other model is loaded beside this one
     unread    why this build does not load such a model; None: it does, or nobody knows
@@ -52,6 +53,7 @@ class LlamaSettings(NamedTuple):
     fitted: Placed | None = None
     placing: Callable[[int, int], Placed] | None = None
     sure: Callable[[int, int], Certainty] | None = None
+    dealt: bool = False
     stays: bool | None = None
     unread: str | None = None
     whole: str | None = None

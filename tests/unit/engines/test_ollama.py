@@ -369,3 +369,19 @@ def test_a_bare_name_is_the_librarys_latest(engine: str, model: str) -> None:
     """`ollama run deepseek-r1` loads a distilled model of 8 billion parameters (ollama.com/library/deepseek-r1), not the release of 671."""
     assert kvplan.model("deepseek-r1").id == "deepseek-ai/deepseek-v3"
     assert kvplan.estimate("deepseek-r1", engine=engine, device="h100", advise=False).model.id == model
+
+
+@pytest.mark.parametrize(
+    ("model", "release", "device", "context", "layers", "sure"),
+    [
+        ("qwen3-coder:30b", "0.23.4", "rtx-2060-super", "16k", (18, 49), "likely"),  # offloaded 18/49, and it answered
+        ("deepseek-coder-v2:16b", "0.3.0", "rtx-3060-ti", None, (21, 28), "too close to call"),  # ollama#6139: 20/28, and it ran out
+    ],
+)
+def test_how_little_a_split_leaves_decides_nothing(
+    model: str, release: str, device: str, context: str | None, layers: tuple[int, int], sure: str
+) -> None:
+    """The scheduler fills a card up to its own estimate: what is left is less than a layer, whatever the model."""
+    plan = planned(model, engine="ollama", engine_version=release, device=device, context=context, host_memory="64GiB")
+    assert plan.capacity is not None
+    assert (plan.capacity.offloaded, plan.starts, plan.certainty) == (layers, True, sure)

@@ -120,6 +120,7 @@ def _answered(d: Deployment, settled: Settled, scheduler: Scheduler, version: st
             beside=beside,
             placing=scheduler.place,
             sure=scheduler.sure,
+            dealt=d.n_gpu_layers is None and not scheduler.undercounts,
             printed=scheduler.lines,
             whole=None if accepts else whole,
             stays=None,
