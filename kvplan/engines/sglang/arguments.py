@@ -36,6 +36,7 @@ RELEASES = (
 )  # fmt: skip
 
 _DISPATCHED_V2, _HELD_MEGA = "option:deepep_v2_num_max_dispatch_tokens_per_rank", "option:mega_moe_num_max_tokens_per_rank"
+_GRAPH_SIZES = {"@graph_bs": "cuda_graph_bs", "@graph_tokens": "cuda_graph_bs_prefill"}
 BLOCK = 16  # speculative_hook.py _handle_dflash (0.5.11 on)
 LONGER = "option:allow_overwrite_longer_context_len"
 #: Formats of a cache that it calls otherwise.
@@ -118,6 +119,8 @@ ROWS = (
     row("--enable-eplb", "option:enable_eplb", takes="flag", since="0.4.6"),
     row("--cuda-graph-bs", "@graph_bs", takes="many", until="0.5.19"),
     row("--cuda-graph-bs-decode", "@graph_bs", takes="many", since="0.5.14"),
+    row("--piecewise-cuda-graph-tokens", "@graph_tokens", takes="many", since="0.5.4", until="0.5.19"),
+    row("--cuda-graph-bs-prefill", "@graph_tokens", takes="many", since="0.5.14"),
     row("--enable-deepep-moe", "option:moe_a2a_backend", takes="flag", value="deepep", since="0.4.6", until="0.5.4"),
     row("--enable-ep-moe", "@ep_moe", takes="flag", until="0.5.4"),
     row("--enable-two-batch-overlap", "option:enable_two_batch_overlap", takes="flag", since="0.4.7", effect="more"),
@@ -198,8 +201,9 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         question["engine_option.disable_chunked_prefill"] = moved(question.pop("max_num_batched_tokens"), True)
         if one.value == 0:
             question["engine_option.zero_chunk"] = moved(one, True)
-    if one := given.get("@graph_bs"):
-        findings += counted(one, question, "cuda_graph_bs")
+    for at, key in _GRAPH_SIZES.items():
+        if one := given.get(at):
+            findings += counted(one, question, key)
     if one := given.get("@attention_dp"):
         question["dp"], question["engine_option.enable_dp_attention"] = one, moved(one, one.value > 1)
     if (one := given.get("@dwdp")) and one.value > 1:  # experts' weights are fetched from the others: server_args.py _handle_dwdp
@@ -239,8 +243,9 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         question["engine_option.language_only"] = moved(given["@text_only"], True)
     if one := question.get("engine_option.language_model_only"):
         question["multimodal"] = moved(one, "off")
-    if (one := given.get("@device")) and one.value == "cpu":
-        findings.append(warn("not-modelled-less", "--device cpu: SGLang on a processor is not modelled", one.place))
+    if (one := given.get("@device")) and one.value not in ("cuda", "auto"):
+        what = "a processor" if one.value == "cpu" else f"{str(one.value)[:20]} devices"
+        findings.append(warn("not-modelled-less", f"--device {str(one.value)[:20]}: SGLang on {what} is not modelled", one.place))
     if (one := question.get("memory_fraction")) and not 0 < one.value < 1:
         findings.append(refuse(f"{one.spelled} {one.value:g} is not between 0 and 1", one.place))
         del question["memory_fraction"]
@@ -353,9 +358,10 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
         modules = asked.get("option:lora_target_modules")  # without adapters' files it wants to be told
         says["@lora_modules"] = str(modules).strip("[]() ").split(",") if modules else ["all"]
         said |= {"option:lora_target_modules"} if modules else set()
-    if sizes := asked.get("option:cuda_graph_bs"):
-        says["@graph_bs"] = counts(str(sizes)).split(",")
-        said.add("option:cuda_graph_bs")
+    for at, key in _GRAPH_SIZES.items():
+        if sizes := asked.get(f"option:{key}"):
+            says[at] = counts(str(sizes)).split(",")
+            said.add(f"option:{key}")
     apart, alone = (asked.get(f"option:{key}") in (True, "true") for key in ("language_only", "language_model_only"))
     if apart:
         says["@text_only"] = True

@@ -123,7 +123,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.5.12", "0.5.15"): "enable-deepep-waterfill!",
     ("0.5.12", ""): """
         detokenizer-worker-num enable-forward-pass-metrics! enable-strict-thinking! forward-pass-metrics-ipc-name
-        forward-pass-metrics-worker-id lora-drain-wait-threshold model-config-parser prefill-delayer-max-delay-ms
+        forward-pass-metrics-worker-id lora-drain-wait-threshold prefill-delayer-max-delay-ms
         prefill-delayer-queue-min-ratio weight-loader-drop-cache-after-load!
     """,
     ("0.5.13", "0.5.15"): "optimistic-prefill-retries",
@@ -196,7 +196,6 @@ EITHER: dict[tuple[str, str], str] = {
     ("0.5.3", ""): """
         enable-torch-symm-mem! disaggregation-decode-enable-offload-kvcache! enable-weights-cpu-backup! triton-attention-split-tile-size
     """,
-    ("0.5.4", "0.5.19"): "piecewise-cuda-graph-tokens*",
     ("0.5.4", ""): """
         kt-cpuinfer kt-num-gpu-experts modelopt-quant pp-max-micro-batch-size quantize-and-serve!
     """,
@@ -208,11 +207,11 @@ EITHER: dict[tuple[str, str], str] = {
     ("0.5.10", ""): "hisparse-config",
     ("0.5.10", "0.5.19"): "enable-prefill-context-parallel!",
     ("0.5.11", ""): "speculative-adaptive! speculative-dflash-block-size# enforce-shared-experts-fusion!",
-    ("0.5.12", ""): "enable-return-indexer-topk!",
+    ("0.5.12", ""): "enable-return-indexer-topk! model-config-parser",
     ("0.5.13", "0.5.19"): "enable-dsa-prefill-context-parallel!",
     ("0.5.13", ""): "radix-cache-backend",
     ("0.5.14", ""): """
-        disaggregation-decode-extra-slots cuda-graph-bs-prefill* cuda-graph-config enable-prefill-cp! enable-int8-mamba-checkpoint!
+        disaggregation-decode-extra-slots cuda-graph-config enable-prefill-cp! enable-int8-mamba-checkpoint!
         int8-mamba-ckpt-size#
     """,
     ("0.5.15", ""): "linear-replayssm-cache-len",
