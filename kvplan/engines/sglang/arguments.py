@@ -13,14 +13,13 @@ from kvplan.engines.common.arguments import (
     Repository,
     allowed,
     block,
-    counted,
     loaded_as,
     moved,
     names,
     number,
     row,
 )
-from kvplan.engines.common.kinds import counts, structure
+from kvplan.engines.common.kinds import structure
 from kvplan.engines.common.libraries import LOUD
 from kvplan.engines.common.options import DSPARK_BLOCK, read_lora, read_speculative
 from kvplan.engines.common.stored import PACKED_ONLY
@@ -28,6 +27,7 @@ from kvplan.engines.common.words import Finding, Given, refuse, warn
 from kvplan.engines.sglang.adapter_words import slots_of
 from kvplan.engines.sglang.choices import CHOICES
 from kvplan.engines.sglang.exclusions import EXCLUSIONS
+from kvplan.engines.sglang.graph_words import graphs_of, sizes_said
 from kvplan.engines.sglang.unmodelled import EITHER, IRRELEVANT, LESS, MORE, QUIET_NAMED, VARIABLES
 
 RELEASES = (
@@ -36,7 +36,6 @@ RELEASES = (
 )  # fmt: skip
 
 _DISPATCHED_V2, _HELD_MEGA = "option:deepep_v2_num_max_dispatch_tokens_per_rank", "option:mega_moe_num_max_tokens_per_rank"
-_GRAPH_SIZES = {"@graph_bs": "cuda_graph_bs", "@graph_tokens": "cuda_graph_bs_prefill"}
 BLOCK = 16  # speculative_hook.py _handle_dflash (0.5.11 on)
 LONGER = "option:allow_overwrite_longer_context_len"
 #: Formats of a cache that it calls otherwise.
@@ -121,6 +120,9 @@ ROWS = (
     row("--cuda-graph-bs-decode", "@graph_bs", takes="many", since="0.5.14"),
     row("--piecewise-cuda-graph-tokens", "@graph_tokens", takes="many", since="0.5.4", until="0.5.19"),
     row("--cuda-graph-bs-prefill", "@graph_tokens", takes="many", since="0.5.14"),
+    row("--cuda-graph-config", "@graph_config", "json", since="0.5.14"),
+    row("--speculative-draft-attention-backend", "option:speculative_draft_attention_backend", since="0.5.7"),
+    row("--dllm-algorithm", "option:dllm_algorithm", since="0.5.7", effect="either"),
     row("--enable-deepep-moe", "option:moe_a2a_backend", takes="flag", value="deepep", since="0.4.6", until="0.5.4"),
     row("--enable-ep-moe", "@ep_moe", takes="flag", until="0.5.4"),
     row("--enable-two-batch-overlap", "option:enable_two_batch_overlap", takes="flag", since="0.4.7", effect="more"),
@@ -201,9 +203,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         question["engine_option.disable_chunked_prefill"] = moved(question.pop("max_num_batched_tokens"), True)
         if one.value == 0:
             question["engine_option.zero_chunk"] = moved(one, True)
-    for at, key in _GRAPH_SIZES.items():
-        if one := given.get(at):
-            findings += counted(one, question, key)
+    findings += graphs_of(given, question)
     if one := given.get("@attention_dp"):
         question["dp"], question["engine_option.enable_dp_attention"] = one, moved(one, one.value > 1)
     if (one := given.get("@dwdp")) and one.value > 1:  # experts' weights are fetched from the others: server_args.py _handle_dwdp
@@ -221,14 +221,6 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         question["weight_dtype"] = moved(quantised, ON_LOAD[quantised.value])
     if one := given.get("@quantization"):
         question["engine_option.quantization"] = moved(one, str(one.value).lower())
-    decode, prefill = given.get("@decode_graphs"), given.get("option:cuda_graph_backend_prefill")
-    if decode and prefill and decode.value == prefill.value == "disabled":
-        question["enforce_eager"] = moved(decode, True)
-    elif prefill and prefill.value == "disabled":
-        question["engine_option.disable_prefill_cuda_graph"] = moved(prefill, True)
-    elif decode and decode.value == "disabled":
-        question["engine_option.disable_decode_cuda_graph"] = moved(decode, True)
-        findings.append(warn("not-modelled-less", f"{decode.spelled}: graphs for prefill alone are not modelled", decode.place))
     if (one := given.get("@model_impl")) and one.value == "transformers":
         findings.append(warn("not-modelled-either", f"{one.spelled} transformers runs other code, whose memory is not modelled", one.place))
     findings += _speculative(given, question)
@@ -358,10 +350,9 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
         modules = asked.get("option:lora_target_modules")  # without adapters' files it wants to be told
         says["@lora_modules"] = str(modules).strip("[]() ").split(",") if modules else ["all"]
         said |= {"option:lora_target_modules"} if modules else set()
-    for at, key in _GRAPH_SIZES.items():
-        if sizes := asked.get(f"option:{key}"):
-            says[at] = counts(str(sizes)).split(",")
-            said.add(f"option:{key}")
+    sizes, of_graphs = sizes_said(asked)
+    says |= sizes
+    said |= of_graphs
     apart, alone = (asked.get(f"option:{key}") in (True, "true") for key in ("language_only", "language_model_only"))
     if apart:
         says["@text_only"] = True

@@ -49,6 +49,8 @@ OPTIONS: dict[str, str] = {
     "disable_prefill_cuda_graph": "no prefill graphs",
     "disable_decode_cuda_graph": "no decode graphs: the default fraction leaves no room for them",
     "cuda_graph_max_bs_prefill": "the most tokens that prefill graphs are captured for",
+    "speculative_draft_attention_backend": "the backend of drafts, whose pages bind all from 0.5.17 on",
+    "dllm_algorithm": "how a diffusion model's blocks are denoised",
     "cuda_graph_bs_prefill": "the numbers of tokens that prefill graphs are captured for, such as 512,1024",
     "cuda_graph_backend_prefill": "prefill graphs, whatever speaks against them: full, breakable or tc_piecewise; or disabled: none",
     "enable_breakable_cuda_graph": "prefill graphs in parts; from 0.5.14 on whatever speaks against them",

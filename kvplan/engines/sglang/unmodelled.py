@@ -94,7 +94,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         encoder-urls* fastapi-root-path forward-hooks* fp8-gemm-backend limit-mm-data-per-request log-requests-format mm-process-config
         pp-async-batch-depth prefill-max-requests remote-instance-weight-loader-backend
         remote-instance-weight-loader-start-seed-via-transfer-engine! rl-quant-profile soft-watchdog-timeout
-        speculative-draft-attention-backend speculative-moe-a2a-backend
+        speculative-moe-a2a-backend
     """,
     ("0.5.9", "0.5.9"): "disable-hicache-numa-detect!",
     ("0.5.9", "0.5.19"): "nsa-prefill-cp-mode",
@@ -202,7 +202,7 @@ EITHER: dict[tuple[str, str], str] = {
     ("0.5.5", ""): "enable-attn-tp-input-scattered! kt-method kt-weight-path enable-draft-weights-cpu-backup!",
     ("0.5.6", "0.5.6"): "dllm-block-size#",
     ("0.5.7", "0.5.19"): "enable-nsa-prefill-context-parallel!",
-    ("0.5.7", ""): "dllm-algorithm enable-return-routed-experts! speculative-draft-model-quantization",
+    ("0.5.7", ""): "enable-return-routed-experts! speculative-draft-model-quantization",
     ("0.5.8", ""): "enable-lora-overlap-loading! hierarchical-sparse-attention-extra-config",
     ("0.5.10", ""): "hisparse-config",
     ("0.5.10", "0.5.19"): "enable-prefill-context-parallel!",
@@ -211,7 +211,7 @@ EITHER: dict[tuple[str, str], str] = {
     ("0.5.13", "0.5.19"): "enable-dsa-prefill-context-parallel!",
     ("0.5.13", ""): "radix-cache-backend",
     ("0.5.14", ""): """
-        disaggregation-decode-extra-slots cuda-graph-config enable-prefill-cp! enable-int8-mamba-checkpoint!
+        disaggregation-decode-extra-slots enable-prefill-cp! enable-int8-mamba-checkpoint!
         int8-mamba-ckpt-size#
     """,
     ("0.5.15", ""): "linear-replayssm-cache-len",
