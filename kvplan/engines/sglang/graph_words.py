@@ -18,6 +18,10 @@ _KEYS = {
     "decode": {"bs": "cuda_graph_bs", "max_bs": "cuda_graph_max_bs"},
     "prefill": {"bs": "cuda_graph_bs_prefill", "max_bs": "cuda_graph_max_bs_prefill", "backend": "cuda_graph_backend_prefill"},
 }
+#: Phase -> keys that a release has (ALLOWED_KEYS_PER_PHASE).
+_OF_BOTH = {"backend", "bs", "max_bs", "tc_compiler"}
+_PROMPTS = {"max_context_size", "full_prefill_max_req", "full_prefill_prefix_chunk_tokens", "max_seq_len"}
+_TAKEN = {"decode": _OF_BOTH, "prefill": _OF_BOTH | _PROMPTS}
 _BACKEND = {"decode": "@decode_graphs", "prefill": "option:cuda_graph_backend_prefill"}
 
 
@@ -27,8 +31,11 @@ def graphs_of(given: Mapping[str, Given], question: dict[str, Given]) -> list[Fi
     backends = {phase: given.get(at) for phase, at in _BACKEND.items()}
     config = given.get("@graph_config")
     phases = config.value if config and isinstance(config.value, dict) else {}
-    if config and (not phases.keys() <= _KEYS.keys() or not all(isinstance(said, dict) for said in phases.values())):
-        return [*findings, refuse(f"{config.spelled}: decode and prefill each take an object; the engine would stop", config.place)]
+    if config and not all(isinstance(said, dict) and phase in _TAKEN and said.keys() <= _TAKEN[phase] for phase, said in phases.items()):
+        return [
+            *findings,
+            refuse(f"{config.spelled}: not a phase, or none of its keys; the engine would stop with a usage error", config.place),
+        ]
     for phase, said in phases.items():
         assert config is not None
         for key, value in said.items():
