@@ -13,14 +13,13 @@ from kvplan.engines.common.arguments import (
     Repository,
     allowed,
     block,
-    counted,
     loaded_as,
     moved,
     names,
     number,
     row,
 )
-from kvplan.engines.common.kinds import counts, structure
+from kvplan.engines.common.kinds import structure
 from kvplan.engines.common.libraries import LOUD
 from kvplan.engines.common.options import DSPARK_BLOCK, read_lora, read_speculative
 from kvplan.engines.common.stored import PACKED_ONLY
@@ -28,6 +27,7 @@ from kvplan.engines.common.words import Finding, Given, refuse, warn
 from kvplan.engines.sglang.adapter_words import slots_of
 from kvplan.engines.sglang.choices import CHOICES
 from kvplan.engines.sglang.exclusions import EXCLUSIONS
+from kvplan.engines.sglang.graph_words import graphs_of, sizes_said
 from kvplan.engines.sglang.unmodelled import EITHER, IRRELEVANT, LESS, MORE, QUIET_NAMED, VARIABLES
 
 RELEASES = (
@@ -118,6 +118,11 @@ ROWS = (
     row("--enable-eplb", "option:enable_eplb", takes="flag", since="0.4.6"),
     row("--cuda-graph-bs", "@graph_bs", takes="many", until="0.5.19"),
     row("--cuda-graph-bs-decode", "@graph_bs", takes="many", since="0.5.14"),
+    row("--piecewise-cuda-graph-tokens", "@graph_tokens", takes="many", since="0.5.4", until="0.5.19"),
+    row("--cuda-graph-bs-prefill", "@graph_tokens", takes="many", since="0.5.14"),
+    row("--cuda-graph-config", "@graph_config", "json", since="0.5.14"),
+    row("--speculative-draft-attention-backend", "option:speculative_draft_attention_backend", since="0.5.7"),
+    row("--dllm-algorithm", "option:dllm_algorithm", since="0.5.7", effect="either"),
     row("--enable-deepep-moe", "option:moe_a2a_backend", takes="flag", value="deepep", since="0.4.6", until="0.5.4"),
     row("--enable-ep-moe", "@ep_moe", takes="flag", until="0.5.4"),
     row("--enable-two-batch-overlap", "option:enable_two_batch_overlap", takes="flag", since="0.4.7", effect="more"),
@@ -198,8 +203,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         question["engine_option.disable_chunked_prefill"] = moved(question.pop("max_num_batched_tokens"), True)
         if one.value == 0:
             question["engine_option.zero_chunk"] = moved(one, True)
-    if one := given.get("@graph_bs"):
-        findings += counted(one, question, "cuda_graph_bs")
+    findings += graphs_of(given, question)
     if one := given.get("@attention_dp"):
         question["dp"], question["engine_option.enable_dp_attention"] = one, moved(one, one.value > 1)
     if (one := given.get("@dwdp")) and one.value > 1:  # experts' weights are fetched from the others: server_args.py _handle_dwdp
@@ -217,14 +221,6 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         question["weight_dtype"] = moved(quantised, ON_LOAD[quantised.value])
     if one := given.get("@quantization"):
         question["engine_option.quantization"] = moved(one, str(one.value).lower())
-    decode, prefill = given.get("@decode_graphs"), given.get("option:cuda_graph_backend_prefill")
-    if decode and prefill and decode.value == prefill.value == "disabled":
-        question["enforce_eager"] = moved(decode, True)
-    elif prefill and prefill.value == "disabled":
-        question["engine_option.disable_prefill_cuda_graph"] = moved(prefill, True)
-    elif decode and decode.value == "disabled":
-        question["engine_option.disable_decode_cuda_graph"] = moved(decode, True)
-        findings.append(warn("not-modelled-less", f"{decode.spelled}: graphs for prefill alone are not modelled", decode.place))
     if (one := given.get("@model_impl")) and one.value == "transformers":
         findings.append(warn("not-modelled-either", f"{one.spelled} transformers runs other code, whose memory is not modelled", one.place))
     findings += _speculative(given, question)
@@ -239,8 +235,9 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         question["engine_option.language_only"] = moved(given["@text_only"], True)
     if one := question.get("engine_option.language_model_only"):
         question["multimodal"] = moved(one, "off")
-    if (one := given.get("@device")) and one.value == "cpu":
-        findings.append(warn("not-modelled-less", "--device cpu: SGLang on a processor is not modelled", one.place))
+    if (one := given.get("@device")) and one.value not in ("cuda", "auto"):
+        what = "a processor" if one.value == "cpu" else f"{str(one.value)[:20]} devices"
+        findings.append(warn("not-modelled-less", f"--device {str(one.value)[:20]}: SGLang on {what} is not modelled", one.place))
     if (one := question.get("memory_fraction")) and not 0 < one.value < 1:
         findings.append(refuse(f"{one.spelled} {one.value:g} is not between 0 and 1", one.place))
         del question["memory_fraction"]
@@ -353,9 +350,9 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
         modules = asked.get("option:lora_target_modules")  # without adapters' files it wants to be told
         says["@lora_modules"] = str(modules).strip("[]() ").split(",") if modules else ["all"]
         said |= {"option:lora_target_modules"} if modules else set()
-    if sizes := asked.get("option:cuda_graph_bs"):
-        says["@graph_bs"] = counts(str(sizes)).split(",")
-        said.add("option:cuda_graph_bs")
+    sizes, of_graphs = sizes_said(asked)
+    says |= sizes
+    said |= of_graphs
     apart, alone = (asked.get(f"option:{key}") in (True, "true") for key in ("language_only", "language_model_only"))
     if apart:
         says["@text_only"] = True

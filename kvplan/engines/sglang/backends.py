@@ -53,6 +53,8 @@ def paged(d: Deployment, rules: SglangRules, traits: Traits) -> tuple[str, ...]:
     said = named_backends(d)
     both = said.both or picked(d, rules, traits)
     found = {both, said.decode, None if said.prefill in DECODE_ALONE else said.prefill}
+    if Options(d).text("speculative_draft_attention_backend") == TRTLLM_MHA and in_force("0.5.17", "", d.engine_version):
+        found.add(TRTLLM_MHA)
     if not rules.ascend_pages or both != "ascend":
         found.discard("ascend")
     if not rules.xpu_phases and both != "intel_xpu":

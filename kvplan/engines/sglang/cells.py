@@ -40,6 +40,7 @@ class Split(NamedTuple):
     replayed      inputs of recurrent layers that a slot keeps, from which its state is replayed; 0: none
     records       how DeepSeek-V4.1's rows are packed; None for other models
     encoder_rows  an encoder's layers that are numbered with the decoder's, and so given rows like their self-attention
+    unpacked      an fp4 cache whose prompts are read from a layer of fp8 rows (nvfp4 by that name)
     """
 
     attn_tp: int = 1
@@ -58,6 +59,7 @@ class Split(NamedTuple):
     replayed: int = 0
     records: Records | None = None
     one_pool: bool = False
+    unpacked: bool = False
 
 
 class LayerBytes(NamedTuple):
@@ -231,12 +233,14 @@ def together(stages: Sequence[Cells]) -> Cells:
     return stages[0]._replace(**summed | {"latent": any(cells.latent for cells in stages)})
 
 
-def with_workspace(cells: Cells, layers: Sequence[LayerBytes], rules: SglangRules, dtype: str) -> Cells:
-    """fp4: one layer's rows in fp8 are charged, for a workspace that all layers share (0.5.18 pool_configurator.py)."""
+def with_workspace(cells: Cells, layers: Sequence[LayerBytes], rules: SglangRules, dtype: str, split: Split) -> Cells:
+    """fp4: one layer's rows in fp8 are charged, for a workspace that all layers share (0.5.18 pool_configurator.py); nvfp4 alone has it
+    (layers/quantization/fp4_kv_cache_quant_method.py create_buffers)."""
     if not rules.fp4_workspace or dtype != "nvfp4" or cells.latent or cells.n_swa:
         return cells
     widest = max((x.charged for x in layers if x.kv_token), default=0)
-    return cells._replace(full=cells.full + widest * 16 // 9)
+    made = max((x.kv_token for x in layers), default=0) if split.unpacked and not split.one_pool else 0
+    return cells._replace(full=cells.full + widest * 16 // 9, full_held=cells.full_held + made * 16 // 9)
 
 
 def with_draft(cells: Cells, draft_layers: int, dcp: int, *, by_float: bool) -> Cells:

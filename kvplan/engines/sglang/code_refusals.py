@@ -41,6 +41,10 @@ _RUN_SINCE = {
     "0.5.22": "CTRLLMHeadModel DiffLlamaForCausalLM MoshiForCausalLM NemotronForCausalLM RecurrentGemmaForCausalLM",
 }  # fmt: skip
 RUN_SINCE = {named: since for since, classes in _RUN_SINCE.items() for named in classes.split()}
+#: Classes that are denoised in blocks, by the first release that does (dllm/config.py).
+DIFFUSES = {
+    "LLaDA2MoeModelLM": "", "SDARForCausalLM": "0.5.9", "SDARMoeForCausalLM": "0.5.9", "DiffusionGemmaForBlockDiffusion": "0.5.21",
+}  # fmt: skip
 _VERIFY = "configs/model_config.py _verify_quantization"
 
 
@@ -76,6 +80,13 @@ def mxfp4_on_rocm(settled: Settled) -> Values:
     return {} if older and _method(settled) == "mxfp4" and Options(d).text("quantization") in (None, "mxfp4") else None
 
 
+def no_diffusion(settled: Settled) -> Values:
+    """An algorithm of diffusion models for a class that generates a token at a time."""
+    named, diffuses = settled.question.model.architecture or "", DIFFUSES.get(settled.question.model.architecture or "", "99")
+    asked = Options(settled.question).text("dllm_algorithm") is not None and bool(named)
+    return {"class": named} if asked and not in_force(diffuses, "", settings_of(settled).release) else None
+
+
 #: Evaluated for every plan.
 CLASSES: tuple[Stop, ...] = (
     unpacked(PACKED_ONLY),
@@ -84,6 +95,10 @@ CLASSES: tuple[Stop, ...] = (
         "neither runs it: transformers' own code can not be given another engine's attention",
         (Move("engine", "another that has it"), Move("engine_version", "a release that has it, if there is one")),
         "model_loader/utils.py resolve_transformers_arch", when=no_code,
+    ),
+    Stop(
+        "diffusion", "Unknown diffusion LLM: {class:w}", "its blocks are not denoised", (Move("option:dllm_algorithm", "none"),),
+        "dllm/config.py DllmConfig.from_server_args", since="0.5.7", when=no_diffusion,
     ),
     Stop(
         "quantisation", "{method:w} quantization is currently not supported in ROCm.", "AMD GPUs load ModelOpt's checkpoints by no method",

@@ -60,9 +60,9 @@ def feature(settled: Settled) -> Values:
 
 
 def of_another(settled: Settled) -> Values:
-    """DeepSeek-V4, whose class is the same; other classes do not look at it."""
-    asked = _asked(settled, _REPLAY) and settled.question.model.architecture == SERVED_AS
-    return {} if asked and _of_it(settled) is None else None
+    """DeepSeek-V4, whose class is the same; from 0.5.23 on any other (arg_groups/model_hook.py)."""
+    looked = settled.question.model.architecture == SERVED_AS or release(settings_of(settled).release) >= (0, 5, 23)
+    return {} if looked and _asked(settled, _REPLAY) and _of_it(settled) is None else None
 
 
 def replayed(settled: Settled) -> Values:
@@ -180,7 +180,7 @@ CHECKS: tuple[Stop, ...] = (
         when=trtllm_beside,
     ),
     Stop(
-        "a request's window", "--enable-encoder-swa-bounded-replay requires DeepSeek-V4.1", "DeepSeek-V4 keeps windows in a pool",
+        "a request's window", "--enable-encoder-swa-bounded-replay requires DeepSeek-V4.1", "other models keep windows in a pool",
         (_WHOLE,), _HOOK, since="0.5.21", when=of_another,
     ),
     Stop(

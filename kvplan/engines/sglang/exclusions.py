@@ -221,6 +221,10 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "--enable-unified-memory: other speculative algorithms are not yet audited for the unified pool", "0.5.18",
     ),
     Exclusion(
+        "return_aux_hidden_state_layer_ids=*", "enable_return_aux_hidden_states=*",
+        "--return-aux-hidden-state-layer-ids requires --enable-return-aux-hidden-states.", "0.5.23",
+    ),
+    Exclusion(
         "enable_return_aux_hidden_states=*", "speculative_algorithm=EAGLE3,DFLASH,DSPARK",
         "--enable-return-aux-hidden-states needs --speculative-algorithm EAGLE3, DFLASH or DSPARK to name the capture convention", "0.5.23",
     ),

@@ -16,6 +16,7 @@ from kvplan.engines.sglang.inkling import CLASS as INKLING
 from kvplan.engines.sglang.layout import SglangLayout
 from kvplan.engines.sglang.rules import SglangRules
 from kvplan.engines.sglang.traits import Traits
+from kvplan.units import cdiv
 
 AITER_SHARE, AITER_CONTEXT = 0.85, 8192
 _LLAMA_2 = 4096  # tokens of its longest prefill graph (handle_gpu_memory_settings)
@@ -146,7 +147,7 @@ def default_fraction(
         largest = options.count("cuda_graph_max_bs_prefill") or usual
         if rules.graphed_context and (asked := d.max_model_len or d.context):
             largest = min(largest, asked)
-        sizes = 0 if whole else memory.prefill_graph_sizes(largest)
+        sizes = _listed(d) or (0 if whole else memory.prefill_graph_sizes(largest))
     groups = int(rules.lone_groups and options.flag("enable_dp_attention")) if shape.attention_dp == 1 else shape.attention_dp
     decodes = (rules.eager_graphs or not d.enforce_eager) and not options.flag("disable_decode_cuda_graph")
     shown = memory.FractionInputs(
@@ -160,11 +161,20 @@ def default_fraction(
     return memory.fraction(rules, shown)
 
 
+def _listed(d: Deployment) -> int:
+    """How many token counts prefill graphs are told to be captured for; DeepEP's are rounded up to multiples of 8 since 0.5.17."""
+    told = Options(d).counts("cuda_graph_bs_prefill")
+    rounded = Options(d).text("moe_a2a_backend") == "deepep" and in_force("0.5.17", "", d.engine_version)
+    return len({cdiv(n, 8) for n in told}) if rounded else len(told)
+
+
 def pieces_mib(d: Deployment, rules: SglangRules, chunk: int, *, latent: bool) -> int:
     """MiB that are kept back for prefill graphs that are asked for (server_args.py, 0.5.4 to 0.5.9)."""
     if not Options(d).flag("enable_piecewise_cuda_graph") or not rules.pieces:
         return 0
-    largest = Options(d).count("cuda_graph_max_bs_prefill")
+    largest, listed = Options(d).count("cuda_graph_max_bs_prefill"), _listed(d)
+    if listed and rules.pieces in ("sizes", "all sizes"):
+        return 8 * listed
     if rules.pieces == "quarter":
         return (largest or 4096) // 4
     largest = largest or (2048 if latent and rules.pieces != "eighth" else chunk)

@@ -104,7 +104,7 @@ def read_stage(
     if split.whole_index and (keys := max((x.index_token for x in held), default=0)):
         held = [x if x.index_token or not x.latent else x._replace(index_token=keys, charged=x.charged + keys) for x in held]
     at = 4 if split.replayed and any(x.state for x in held) else 0  # where a slot's ring is written next
-    cells = with_workspace(add_up(held, windows=split.windows, at=at), held, rules, dtype)
+    cells = with_workspace(add_up(held, windows=split.windows, at=at), held, rules, dtype, split)
     charged = with_draft(cells, draft.layers, split.dcp if rules.dcp_index else 1, by_float=rules.scaled_drafts)
     drafted, slot = charged.full_held - cells.full_held, 0
     if draft.known:

@@ -124,7 +124,7 @@ def settle(d: Deployment) -> Settled:
     shape, asked_shape = (read_shape(d, options, forced=now, latent=traits.latent) for now in (forced, False))  # the fraction's
     _check(d, options, shape)
     gpu_mib = (d.device.nvml_total_mib or d.device.memory_bytes // MIB) if d.device else None
-    listed = options.counts("cuda_graph_bs")
+    listed, _ = options.counts("cuda_graph_bs"), options.counts("cuda_graph_bs_prefill")
     graph_bs = (
         max(listed, default=0) or options.count("cuda_graph_max_bs") or memory.decode_graph_bs(rules, gpu_mib, shape.tp, d.max_num_seqs)
     )
@@ -303,8 +303,8 @@ def head_split(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: T
     exclusive = d.model.architecture in EXCLUSIVE
     numbered = d.model.encoder.n_layers if d.model.encoder and d.model.architecture in NUMBERED_ENCODERS else 0
     ranks = shape.tp if d.model.architecture in rules.states_of_all else None
-    pooled, shared = traits.pooled_index is not None, Options(d).flag("enable_unified_memory")
-    return Split(shape.attn_tp, shape.dcp, pooled, raw, exclusive, windows, traits.states, numbered, ranks, one_pool=shared)
+    pooled, shared, fp8 = traits.pooled_index is not None, Options(d).flag("enable_unified_memory"), (d.kv_dtype or "").lower() == "nvfp4"
+    return Split(shape.attn_tp, shape.dcp, pooled, raw, exclusive, windows, traits.states, numbered, ranks, one_pool=shared, unpacked=fp8)
 
 
 def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits, states_page: int) -> SglangPoolSettings:

@@ -94,7 +94,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         encoder-urls* fastapi-root-path forward-hooks* fp8-gemm-backend limit-mm-data-per-request log-requests-format mm-process-config
         pp-async-batch-depth prefill-max-requests remote-instance-weight-loader-backend
         remote-instance-weight-loader-start-seed-via-transfer-engine! rl-quant-profile soft-watchdog-timeout
-        speculative-draft-attention-backend speculative-moe-a2a-backend
+        speculative-moe-a2a-backend
     """,
     ("0.5.9", "0.5.9"): "disable-hicache-numa-detect!",
     ("0.5.9", "0.5.19"): "nsa-prefill-cp-mode",
@@ -123,7 +123,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.5.12", "0.5.15"): "enable-deepep-waterfill!",
     ("0.5.12", ""): """
         detokenizer-worker-num enable-forward-pass-metrics! enable-strict-thinking! forward-pass-metrics-ipc-name
-        forward-pass-metrics-worker-id lora-drain-wait-threshold model-config-parser prefill-delayer-max-delay-ms
+        forward-pass-metrics-worker-id lora-drain-wait-threshold prefill-delayer-max-delay-ms
         prefill-delayer-queue-min-ratio weight-loader-drop-cache-after-load!
     """,
     ("0.5.13", "0.5.15"): "optimistic-prefill-retries",
@@ -196,23 +196,22 @@ EITHER: dict[tuple[str, str], str] = {
     ("0.5.3", ""): """
         enable-torch-symm-mem! disaggregation-decode-enable-offload-kvcache! enable-weights-cpu-backup! triton-attention-split-tile-size
     """,
-    ("0.5.4", "0.5.19"): "piecewise-cuda-graph-tokens*",
     ("0.5.4", ""): """
         kt-cpuinfer kt-num-gpu-experts modelopt-quant pp-max-micro-batch-size quantize-and-serve!
     """,
     ("0.5.5", ""): "enable-attn-tp-input-scattered! kt-method kt-weight-path enable-draft-weights-cpu-backup!",
     ("0.5.6", "0.5.6"): "dllm-block-size#",
     ("0.5.7", "0.5.19"): "enable-nsa-prefill-context-parallel!",
-    ("0.5.7", ""): "dllm-algorithm enable-return-routed-experts! speculative-draft-model-quantization",
+    ("0.5.7", ""): "enable-return-routed-experts! speculative-draft-model-quantization",
     ("0.5.8", ""): "enable-lora-overlap-loading! hierarchical-sparse-attention-extra-config",
     ("0.5.10", ""): "hisparse-config",
     ("0.5.10", "0.5.19"): "enable-prefill-context-parallel!",
     ("0.5.11", ""): "speculative-adaptive! speculative-dflash-block-size# enforce-shared-experts-fusion!",
-    ("0.5.12", ""): "enable-return-indexer-topk!",
+    ("0.5.12", ""): "enable-return-indexer-topk! model-config-parser",
     ("0.5.13", "0.5.19"): "enable-dsa-prefill-context-parallel!",
     ("0.5.13", ""): "radix-cache-backend",
     ("0.5.14", ""): """
-        disaggregation-decode-extra-slots cuda-graph-bs-prefill* cuda-graph-config enable-prefill-cp! enable-int8-mamba-checkpoint!
+        disaggregation-decode-extra-slots enable-prefill-cp! enable-int8-mamba-checkpoint!
         int8-mamba-ckpt-size#
     """,
     ("0.5.15", ""): "linear-replayssm-cache-len",

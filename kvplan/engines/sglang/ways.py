@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from kvplan.engines.common.methods import Drafting, Way, Words
 from kvplan.engines.common.options import read_speculative
-from kvplan.engines.common.releases import in_force
+from kvplan.engines.common.releases import in_force, release
 from kvplan.engines.sglang.drafted import not_drafted
+from kvplan.engines.sglang.rules import RELEASES
 
 DRAFTING = Drafting(
     ways=(
@@ -58,14 +59,16 @@ MODULES_SINCE = "0.4.6"
 def no_modules(speculative: str | None, named: str | None, version: str | None) -> str:
     """Why a release does not draft for a model of this class, with its own modules or at all; empty where it does, or nothing is known.
 
-    A post-release may have what came after its release: nothing is said of it.
+    A post-release may have what the release after its own has, and no more (twelve wheels of such, 0.4.6.post5 to 0.5.10.post1).
     """
     spec, first = read_speculative(speculative), OF_THEIR_OWN.get(named or "", "")
-    if spec is None or not named or "post" in (version or "") or not in_force(MODULES_SINCE, "", version):
+    if spec is None or not named or not in_force(MODULES_SINCE, "", version):
         return ""
+    later = RELEASES.versions if version and "post" in version else ()
+    has = next((name for name in later if release(name) > release(version or "")), version)
     own = spec.model is None and spec.method in ("mtp", "nextn", "eagle")
-    if own and first and in_force("", first, version):
+    if own and first and in_force("", first, has):
         return f"SGLang {version} knows no draft modules of {named}: it does from {first} on"
-    lacks = not_drafted(spec, named, version or "")
+    lacks = not_drafted(spec, named, has or "")
     why = f"SGLang {version} does not draft by {spec.method} for {named}: '{named}' object has no attribute '{lacks}'"
     return why if lacks else ""

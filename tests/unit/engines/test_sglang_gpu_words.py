@@ -102,6 +102,11 @@ def test_flags_of_experts_went_with_0_5_5() -> None:
         ("qwen/qwen3-30b-a3b", "0.5.13", "nextn:1", ""),
         ("qwen/qwen3-30b-a3b", "0.5.12", "eagle3:3:some/drafter", ""),
         ("mistralai/mixtral-8x7b-v0.1", "0.5.23", "ngram:8", ""),
+        # a post-release has at most what the next release has: 0.4.7 has MiMo's, 0.4.9 Qwen3's
+        ("qwen/qwen3-30b-a3b", "0.4.6.post5", "eagle3:3:some/drafter", "get_embed_and_head"),
+        ("qwen/qwen3-8b", "0.4.6.post5", "eagle3:3:some/drafter", "set_eagle3_layers_to_capture"),
+        ("xiaomimimo/mimo-7b-rl", "0.4.6.post5", "nextn:1", ""),
+        ("xiaomimimo/mimo-7b-rl", "0.4.6", "nextn:1", "get_embed_and_head"),
         (LLAMA, "0.4.6", "eagle3:3:some/drafter", ""),
     ],
 )
