@@ -152,19 +152,20 @@ def _main(of: dict[str, Size]) -> str:
 
 
 def _mixed(base: str, weights: str, total: int) -> Iterator[Found]:
-    """NVFP4 of the largest part in some layers alone, FP8 by channel in the others and in all other parts, the head's perhaps."""
+    """NVFP4 of the largest part in some layers alone, of shared experts with it or not, FP8 by channel in the others and in all other parts,
+    the head's perhaps."""
     of = defaultdict(Size, sizes(base))
-    main = _main(of)
-    layers, rest = read_spec(model_folder() / f"{base}.yaml").n_layers, [part for part in PARTS[:5] if part != main and of[part].elems]
+    main, parts = _main(of), [part for part in PARTS[:5] if of[part].elems]
+    layers = read_spec(model_folder() / f"{base}.yaml").n_layers
     whole = sum(size.elems for name, size in of.items() if name not in DRAFTS)
-    scaled = [form for form in forms(weights) if form.scaled]
-    for form, draft, head, n in itertools.product(scaled, (0, 1), (0, 1), range(1, layers)):
-        packed = Size(*(number * n // layers for number in of[main]))
-        rows = sum(of[part].rows for part in (main, *rest, *(["head"] if head else []))) - packed.rows
-        matrices = sum(of[part].matrices for part in (main, *rest))
+    scaled = [form for form in forms(weights) if form.scaled and form.name == "nvfp4"]
+    shared = [(main,), (main, "shared_experts")] if of["shared_experts"].elems else [(main,)]
+    for form, draft, head, packed_parts, n in itertools.product(scaled, (0, 1), (0, 1), shared, range(1, layers)):
+        packed = Size(*(sum(sizes) * n // layers for sizes in zip(*(of[part] for part in packed_parts), strict=True)))
+        rows = sum(of[part].rows for part in (*parts, *(["head"] if head else []))) - packed.rows
         left: float = total - whole - sum(of[part].elems for part in DRAFTS) * draft - packed.elems * form.each - rows
-        if form.name == "nvfp4" and -64 <= left <= SCALARS * matrices + 16:
-            yield Found(left, form.name, (f"{main}/{n}",), tuple([part for part in PARTS[:5] if of[part].elems] + ["head"] * head))
+        if -64 <= left <= SCALARS * sum(of[part].matrices for part in parts) + 16:
+            yield Found(left, form.name, tuple(f"{part}/{n}" for part in packed_parts), tuple(parts + ["head"] * head))
 
 
 def _as_expected(base: str, found: Found) -> bool:
@@ -181,7 +182,9 @@ def models_by_name() -> dict[str, str]:
 
 
 #: The words at the end of a release's name that speak of its format.
-_WORDS = re.compile(r"(?:[-.](?:nvfp4|mxfp4|fp8|fp4|int[48]|w4a16|w8a16|w8a8|awq|[48]bit|autoround|gptq|bf16|mtp|quantized|dynamic|block))+$")
+_WORDS = re.compile(
+    r"(?:[-.](?:nvfp4|mxfp4|fp8|fp4|int[48]|w4a16|w8a16|w8a8|awq|[48]bit|autoround|gptq|bf16|mtp|quantized|dynamic|block))+$"
+)
 
 
 def called(name: str, base: str) -> tuple[str, str, frozenset[str]] | None:
