@@ -28,7 +28,7 @@ Formats = dict[tuple[int, int], str | None]
 EVIDENCE: dict[str, str] = {
     "h": "what of {name} is packed is by the Hub's count of its elements (llmfit 1.1.17)",
     "s": "what of {name} is packed is taken from its publisher's upload of the version before, by the Hub's count of that one's elements",
-    "p": "what of {name} is packed is taken from its publisher's uploads of such models that are called so, by the Hub's count of their elements",
+    "p": "what of {name} is packed is taken from its publisher's uploads of such models in such names, by the Hub's count of theirs",
     "b": "what of {name} is packed is by the Hub's count of its elements (llmfit 1.1.17) and by the bytes that its users state",
     "q": "what of {name} is packed is as its hf_quant_config.json says (ai-dynamo/aiconfigurator, commit 095f58a)",
     "l": "what of {name} is packed is by the bytes of weights that starts of vLLM logged",

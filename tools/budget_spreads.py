@@ -24,7 +24,8 @@ from kvplan.startup_logs.fitting import COVERAGE, FEW, conformal
 
 #: Kinds of deployments that get an interval of their own (engines/vllm/kinds.py kind_of).
 KINDS = (
-    "module", "plain", "hard", "boards", "named", "older", "states", "halved", "linked", "compressed", "instinct", "rocm", "unified", "apart",
+    "module", "plain", "hard", "boards", "named", "older", "states", "halved", "linked", "compressed", "instinct", "rocm", "unified",
+    "apart",
 )  # fmt: skip
 #: Kinds whose intervals rest on themselves however few their sources are; sources up to which those of the others do not.
 EASY, LITTLE = ("module", "plain"), FEW - 1

@@ -8,8 +8,8 @@ NVFP4 x (1/2 + 1/16), MXFP4 x (1/2 + 1/32), integers in groups of g x (1 + 1/g),
 x (1 + 1/128^2), FP8 and INT8 by channel x and one a row. A line is written where one set of parts alone gives the upload's count, to no
 more than four single numbers a matrix (global scales, input scales, shapes). Lines of other evidence stay as they are.
 
-Of ModelOpt's NVFP4 it leaves the scales out (x / 2, to the last one in 70 uploads): what is not in NVFP4 may then be in FP8 as well as in
-16 bits, so that a line is written only where all matrices of the layers are in NVFP4.
+Of ModelOpt's NVFP4 it leaves the scales out (x / 2, to the last one in more than 60 uploads): what is not in NVFP4 may then be in FP8 as
+well as in 16 bits, so that a line is written only where all matrices of the layers are in NVFP4.
 
 A release whose publisher's uploads of the same words, of models of the same parts, all pack the same of them, two or more, is taken to pack
 them, too (p): 40 of 42 uploads are told so by the others.
@@ -152,7 +152,7 @@ def _main(of: dict[str, Size]) -> str:
 
 
 def _mixed(base: str, weights: str, total: int) -> Iterator[Found]:
-    """NVFP4 of the largest part in some layers alone, of shared experts with it or not, FP8 by channel in the others and in all other parts,
+    """NVFP4 of the largest part in some layers alone, of shared experts with it or not, FP8 by channel in the others and all other parts,
     the head's perhaps."""
     of = defaultdict(Size, sizes(base))
     main, parts = _main(of), [part for part in PARTS[:5] if of[part].elems]
