@@ -183,7 +183,7 @@ GGUF_BITS: dict[str, float] = {
 GGUF_DYNAMIC: dict[str, float] = {
     **{f"ud_{name}": bits for name, bits in GGUF_BITS.items() if not name.endswith(("_l", "_xl", "_0", "_1", "moe", "qat", "q2_k_s"))},
     "ud_q2_k_xl": 3.2, "ud_q3_k_xl": 4.1, "ud_q4_k_xl": 4.9, "ud_q5_k_xl": 5.7, "ud_q6_k_xl": 7.0, "ud_q8_k_xl": 9.5, "ud_q8_0": 8.5,
-    "ud_q6_k_m": 6.8, "ud_q6_k_l": 7.1, "ud_q8_k_l": 8.4, "ud_tq1_0": 2.0,
+    "ud_q6_k_m": 6.8, "ud_q6_k_l": 7.1, "ud_q8_k_l": 8.4, "ud_tq1_0": 2.0, "ud_iq4_nl_xl": 4.7,
 }  # fmt: skip
 #: What Ollama's library keeps its files in.
 OLLAMA_TYPES = ("q4_0", "q4_k_s", "q4_k_m", "q5_k_m", "q6_k", "q8_0")

@@ -137,7 +137,7 @@ _PUBLISHED: dict[str, Publisher] = {
     "q2_k_l": Publisher("q2_k", "q8_0"), "q3_k_xl": Publisher("q3_k_l", "q8_0"), "q4_k_l": Publisher("q4_k_m", "q8_0"),
     "q5_k_l": Publisher("q5_k_m", "q8_0"), "q6_k_l": Publisher("q6_k", "q8_0"),
     "ud_q2_k_xl": Publisher("q2_k"), "ud_q3_k_xl": Publisher("q3_k_m"), "ud_q4_k_xl": Publisher("q4_k_m"),
-    "ud_q5_k_xl": Publisher("q5_k_m"),
+    "ud_q5_k_xl": Publisher("q5_k_m"), "ud_iq4_nl_xl": Publisher("iq4_nl"),
     **dict.fromkeys(("ud_q6_k_m", "ud_q6_k_l", "ud_q6_k_xl"), Publisher("q6_k")),
     **dict.fromkeys(("ud_q8_k_l", "ud_q8_k_xl"), Publisher("q8_0")), "ud_tq1_0": Publisher("iq1_s"),
     **{f"ud_{name}": Publisher(name) for name in (

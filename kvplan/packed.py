@@ -4,8 +4,9 @@ packed.tsv beside this file: name, parts, evidence, parted by tabs.
 
 parts     `format: part part; format: part`: what is in which format, the rest in 16 bits; `mlp/56` are those of 56 layers, taken as the
           first. A part is a role, but for `attention`, the matrices of softmax attention, `mixers`, those of layers that keep a state in
-          place of a cache, `draft`, the matrices of the model's own draft modules, and `draft_experts`, the routed experts' of those
-evidence  a key of EVIDENCE; lines of `h` are written by `tools/packed_uploads.py`
+          place of a cache, `mixers_out`, their outputs' alone, `draft`, the matrices of the model's own draft modules, and `draft_experts`,
+          the routed experts' of those
+evidence  a key of EVIDENCE; lines of `h` and `p` are written by `tools/packed_uploads.py`
 """
 
 from __future__ import annotations
@@ -27,9 +28,13 @@ Formats = dict[tuple[int, int], str | None]
 EVIDENCE: dict[str, str] = {
     "h": "what of {name} is packed is by the Hub's count of its elements (llmfit 1.1.17)",
     "s": "what of {name} is packed is taken from its publisher's upload of the version before, by the Hub's count of that one's elements",
+    "p": "what of {name} is packed is taken from its publisher's uploads of such models in such names, by the Hub's count of theirs",
+    "b": "what of {name} is packed is by the Hub's count of its elements (llmfit 1.1.17) and by the bytes that its users state",
     "q": "what of {name} is packed is as its hf_quant_config.json says (ai-dynamo/aiconfigurator, commit 095f58a)",
     "l": "what of {name} is packed is by the bytes of weights that starts of vLLM logged",
 }
+#: What a part holds besides itself.
+_WITHIN = (("draft", "draft_experts"), ("mixers", "mixers_out"))
 #: A projection with fewer outputs stays in 16 bits in nearly all uploads (gates of mixers), as do convolutions.
 SMALL = 256
 
@@ -82,12 +87,14 @@ def taken_apart(spec: ModelSpec) -> tuple[Lowered, dict[tuple[int, int], str]]:
 def _part(w: WeightTensor, *, mixer: bool) -> str:
     if w.role != "attention" or not mixer:
         return w.role
-    return "small" if min(w.shape) <= SMALL or "conv" in w.name else "mixers"
+    if min(w.shape) <= SMALL or "conv" in w.name:
+        return "small"
+    return "mixers_out" if w.name.startswith("out") else "mixers"
 
 
 def _holds(those: str, part: str, layer: int) -> bool:
     name, _, first = those.partition("/")
-    return (name == part or (name, part) == ("draft", "draft_experts")) and (not first or layer < int(first))
+    return (name == part or (name, part) in _WITHIN) and (not first or layer < int(first))
 
 
 def by_role(model: Lowered, found: Formats) -> dict[Role, str | None]:

@@ -23,7 +23,10 @@ from kvplan.engines.vllm.wordings import Refused
 from kvplan.startup_logs.fitting import COVERAGE, FEW, conformal
 
 #: Kinds of deployments that get an interval of their own (engines/vllm/kinds.py kind_of).
-KINDS = ("module", "plain", "hard", "named", "older", "states", "halved", "linked", "compressed", "instinct", "rocm", "unified", "apart")
+KINDS = (
+    "module", "plain", "hard", "boards", "named", "older", "states", "halved", "linked", "compressed", "instinct", "rocm", "unified",
+    "apart",
+)  # fmt: skip
 #: Kinds whose intervals rest on themselves however few their sources are; sources up to which those of the others do not.
 EASY, LITTLE = ("module", "plain"), FEW - 1
 ENOUGH = 9  # sources that bear 90 %

@@ -7,6 +7,12 @@ The Hub counts what a file stores: two FP4 as one, packed integers unpacked, and
 NVFP4 x (1/2 + 1/16), MXFP4 x (1/2 + 1/32), integers in groups of g x (1 + 1/g), with zero points x (1 + 2/g), FP8 in blocks
 x (1 + 1/128^2), FP8 and INT8 by channel x and one a row. A line is written where one set of parts alone gives the upload's count, to no
 more than four single numbers a matrix (global scales, input scales, shapes). Lines of other evidence stay as they are.
+
+Of ModelOpt's NVFP4 it leaves the scales out (x / 2, to the last one in more than 60 uploads): what is not in NVFP4 may then be in FP8 as
+well as in 16 bits, so that a line is written only where all matrices of the layers are in NVFP4.
+
+A release whose publisher's uploads of the same words, of models of the same parts, all pack the same of them, two or more, is taken to pack
+them, too (p): 40 of 42 uploads are told so by the others.
 """
 
 from __future__ import annotations
@@ -27,7 +33,7 @@ from kvplan.packed import taken_apart
 
 FILE = Path(__file__).parent.parent / "kvplan" / "packed.tsv"
 NAMES = Path(__file__).parent / "packed_names.tsv"
-HEAD = "# Lines of evidence h are written by tools/packed_uploads.py; kvplan/packed.py says what the columns mean.\n"
+HEAD = "# Lines of evidence h and p are written by tools/packed_uploads.py; kvplan/packed.py says what the columns mean.\n"
 PARTS = ("attention", "mixers", "mlp", "experts", "shared_experts", "head")
 SAID = re.compile("nvfp4|mxfp4|fp8|int4|int8|w4a16|w8a16|w8a8|awq|4bit|8bit|autoround")
 DRAFTS = ("draft", "draft_experts", "drafts")
@@ -46,18 +52,19 @@ class Size(NamedTuple):
 
 
 class Form(NamedTuple):
-    """A format: what the Hub counts beside, or short of, each element, and of each row."""
+    """A format: what the Hub counts beside, or short of, each element, and of each row; whether its scales are counted."""
 
     name: str
     each: float
     row: int = 0
+    scaled: bool = True
 
 
 def forms(weights: str) -> list[Form]:
     """What an upload whose format is called `weights` may be in."""
     bits = 8 if re.search("int8|8bit|w8a", weights) else 4
     if fp4 := re.search("nvfp4|mxfp4", weights):
-        return [Form(fp4[0], -7 / 16 if fp4[0] == "nvfp4" else -15 / 32)]
+        return [Form("mxfp4", -15 / 32)] if fp4[0] == "mxfp4" else [Form("nvfp4", -7 / 16), Form("nvfp4", -1 / 2, scaled=False)]
     if "fp8" in weights:
         return [Form("fp8_block128", 1 / 16384), Form("fp8_channel", 0, 1)]
     if re.search("int|awq|bit|autoround|w[48]a16", weights):
@@ -82,7 +89,7 @@ def sizes(base: str) -> dict[str, Size]:
         beside = "rest" if i < len(model.layers) else "drafts"
         for at, w in enumerate(layer.weights):
             if w.role != "buffer" or beside == "drafts":
-                add(parts.get((i, at), beside), w.shape, w.elems)
+                add(parts.get((i, at), beside).removesuffix("_out"), w.shape, w.elems)
     for w in (*model.first, *model.last, *([model.embedding] if model.embedding else [])):
         add({"tower": "towers", "head": "head"}.get(w.role, "rest"), w.shape, w.elems)
     return dict(found)
@@ -126,11 +133,13 @@ def explained(base: str, weights: str, total: int) -> list[Found]:
             named = (*subset, *drafted[:1])
             change, most = packed.elems * form.each + packed.rows * form.row, SCALARS * packed.matrices + 16.0
             left: float = total - start - change
+            if not form.scaled:  # to the last one, and nothing left that could be in FP8
+                most = 16.0 if {part for part in parts if part != "head"} <= {*subset} else -1.0
             if form.name == "fp8_block128":  # blocks at the edges are whole
                 left, most = abs(left), 0.002 * change + 64
             if -64 <= left <= most and abs(change) > 3 * most:
                 found.append(Found(left, form.name, named))
-            if form.name == "nvfp4" and left > 64:
+            if form.name == "nvfp4" and form.scaled and left > 64:
                 for other in subsets([part for part in parts if part not in subset]):
                     beside = sum((of[part] for part in other), Size())
                     if -64 <= left - beside.rows <= most + SCALARS * beside.matrices:
@@ -143,18 +152,20 @@ def _main(of: dict[str, Size]) -> str:
 
 
 def _mixed(base: str, weights: str, total: int) -> Iterator[Found]:
-    """NVFP4 of the largest part in some layers alone, FP8 by channel in the others and in all other parts, the head's perhaps."""
+    """NVFP4 of the largest part in some layers alone, of shared experts with it or not, FP8 by channel in the others and all other parts,
+    the head's perhaps."""
     of = defaultdict(Size, sizes(base))
-    main = _main(of)
-    layers, rest = read_spec(model_folder() / f"{base}.yaml").n_layers, [part for part in PARTS[:5] if part != main and of[part].elems]
+    main, parts = _main(of), [part for part in PARTS[:5] if of[part].elems]
+    layers = read_spec(model_folder() / f"{base}.yaml").n_layers
     whole = sum(size.elems for name, size in of.items() if name not in DRAFTS)
-    for form, draft, head, n in itertools.product(forms(weights), (0, 1), (0, 1), range(1, layers)):
-        packed = Size(*(number * n // layers for number in of[main]))
-        rows = sum(of[part].rows for part in (main, *rest, *(["head"] if head else []))) - packed.rows
-        matrices = sum(of[part].matrices for part in (main, *rest))
+    scaled = [form for form in forms(weights) if form.scaled and form.name == "nvfp4"]
+    shared = [(main,), (main, "shared_experts")] if of["shared_experts"].elems else [(main,)]
+    for form, draft, head, packed_parts, n in itertools.product(scaled, (0, 1), (0, 1), shared, range(1, layers)):
+        packed = Size(*(sum(sizes) * n // layers for sizes in zip(*(of[part] for part in packed_parts), strict=True)))
+        rows = sum(of[part].rows for part in (*parts, *(["head"] if head else []))) - packed.rows
         left: float = total - whole - sum(of[part].elems for part in DRAFTS) * draft - packed.elems * form.each - rows
-        if form.name == "nvfp4" and -64 <= left <= SCALARS * matrices + 16:
-            yield Found(left, form.name, (f"{main}/{n}",), tuple([part for part in PARTS[:5] if of[part].elems] + ["head"] * head))
+        if -64 <= left <= SCALARS * sum(of[part].matrices for part in parts) + 16:
+            yield Found(left, form.name, tuple(f"{part}/{n}" for part in packed_parts), tuple(parts + ["head"] * head))
 
 
 def _as_expected(base: str, found: Found) -> bool:
@@ -170,13 +181,47 @@ def models_by_name() -> dict[str, str]:
     return {name: found[name] for name in sorted(found, key=len, reverse=True) if found[name] not in stored and len(name) > 6}
 
 
+#: The words at the end of a release's name that speak of its format.
+_WORDS = re.compile(
+    r"(?:[-.](?:nvfp4|mxfp4|fp8|fp4|int[48]|w4a16|w8a16|w8a8|awq|[48]bit|autoround|gptq|bf16|mtp|quantized|dynamic|block))+$"
+)
+
+
+def called(name: str, base: str) -> tuple[str, str, frozenset[str]] | None:
+    """Publisher and words of a release's name, and the parts that its model has; None where no word speaks of a format."""
+    words = _WORDS.search(name.lower())
+    parts = frozenset(part for part in PARTS[:5] if part in sizes(base))
+    return (name.lower().partition("/")[0], words[0], parts) if words else None
+
+
+def parts_of(text: str) -> str:
+    """What a line packs in which kind of format, whatever its groups and zero points, and its draft module."""
+    return re.sub(r"(?:awq|int4|gptq)_g\d+|int8_g\d+", "int", re.sub(r" draft\w*", "", text))
+
+
+def as_the_others(lines: list[str], bases: dict[str, str], named: dict[str, str]) -> list[str]:
+    """Lines of evidence `p` for the releases `named` (name -> base) that have none, by what `lines` of their publishers have in common."""
+    groups: dict[tuple[str, str, frozenset[str]] | None, list[str]] = defaultdict(list)
+    for line in lines:
+        name, text, evidence = line.split("\t")
+        if evidence == "h" and name.lower() in bases:
+            groups[called(name, bases[name.lower()])].append(text)
+    groups.pop(None, None)
+    have, made = {line.partition("\t")[0].lower() for line in lines}, []
+    for name, base in named.items():
+        texts = groups.get(called(name, base), [])
+        if name.lower() not in have and len(texts) > 1 and len({parts_of(text) for text in texts}) == 1:
+            made.append(f"{name}\t{max(sorted(texts), key=texts.count)}\tp")
+    return made
+
+
 def main(counts: str) -> None:
     """Rewrite the lines that rest on counts, and the names that nothing else tells."""
     rows = [row for row in json.loads(Path(counts).read_text(encoding="utf-8")) if "/" in row["name"]]
-    kept = [line for line in FILE.read_text(encoding="utf-8").splitlines() if line[:1] != "#" and not line.endswith("\th")]
+    kept = [line for line in FILE.read_text(encoding="utf-8").splitlines() if line[:1] != "#" and not line.endswith(("\th", "\tp"))]
     by_hand = {line.partition("\t")[0].lower() for line in kept}
     index, plain = {line.name.lower(): line for line in everything() if line.evidence != "k"}, models_by_name()
-    names = []
+    names, bases = [], {name: line.base for name, line in index.items()}
     for row in rows:
         name, known = row["name"].lower(), index.get(row["name"].lower())
         said = "-".join(SAID.findall(name.partition("/")[2]))
@@ -189,11 +234,14 @@ def main(counts: str) -> None:
         found = explained(base, weights, row["parameters_raw"])
         if not found or len({one.parts for one in found}) != 1:
             continue
+        bases[name] = base
         if not _as_expected(base, found[0]):
             kept.append(f"{row['name']}\t{found[0].text}\th")
         if not known:
             own = read_spec(model_folder() / f"{base}.yaml").max_context
             names.append(f"{row['name']}\t{base}\t{found[0].form}\t{'' if row['context_length'] == own else '?'}")
+    released = {line.name: line.base for line in index.values() if line.weights not in (None, "gguf") and "/" in line.name}
+    kept += as_the_others(kept, bases, released)
     FILE.write_text(HEAD + "".join(f"{line}\n" for line in sorted(kept, key=str.lower)), encoding="utf-8")
     NAMES.write_text("".join(f"{line}\n" for line in sorted(names, key=str.lower)), encoding="utf-8")
     print(f"{len(kept)} uploads, {len(by_hand)} of them by other evidence; {len(names)} names")

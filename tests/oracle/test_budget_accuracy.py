@@ -80,9 +80,8 @@ def test_every_kind_of_ten_logs_or_more_is_held_without_its_own_source(everythin
 
 
 #: Kinds of ten logs or more that a rule could name and that their logs' own intervals do not hold in 87 to 95 % (and one log).
-#: AMD's, 55 of 56: cards before 0.13 are as wide as first starts on gfx12 are apart from later ones. Modules, 111 of 115: what experts hold
-#: of all replicas' tokens is a line with a wide interval.
-OUTSIDE = {"AMD's", "NVIDIA's modules"}
+#: AMD's, 55 of 56: cards before 0.13 are as wide as first starts on gfx12 are apart from later ones.
+OUTSIDE = {"AMD's"}
 
 
 def test_every_kind_that_a_rule_could_name_is_held_but_those_that_are_known(everything: list[budget_spreads.Prediction]) -> None:
@@ -108,7 +107,7 @@ def test_a_kind_of_few_sources_is_as_uncertain_as_the_hard_ones(everything: list
 
 
 def test_logs_of_the_repository_are_within_what_they_were_when_kept(everything: list[budget_spreads.Prediction]) -> None:
-    """No worse than 0.75 / 6 % of the device (0.60 / 5.08 of 442 logs on 2026-11-23, 0.70 / 5.80 of 623 on 2026-11-28), a quarter
+    """No worse than 0.75 / 6 % of the device (0.60 / 5.08 of 442 logs on 2026-11-23, 0.71 / 5.80 of 626 on 2026-11-29), a quarter
     under-predicted by over 1 %."""
     errors = sorted(v for p in everything if not p.case.id.startswith("pl-") and (v := accuracy.of_device(p)) is not None)
     assert len(errors) >= 95

@@ -224,7 +224,6 @@ def test_a_short_name_in_any_spelling_and_what_is_said_of_it(written: str, id_: 
         ("phi-3-medium", "microsoft/phi-3-medium-4k", "microsoft/phi-3-medium-128k"),  # one is 32 times longer
         ("ministral-8b", "mistralai/ministral-8b-2410", "mistralai/ministral-3-8b-2512"),
         ("qwen3-30b", "qwen/qwen3-30b-a3b", "qwen/qwen3-30b-a3b-2507"),
-        ("bloom", "bigscience/bloom-7b1", "bigscience/bloom-560m"),  # of 176 billion, and not known
         ("devstral-small", "mistralai/Devstral-Small-2505", "mistralai/devstral-small-2-24b"),
     ],
 )

@@ -75,7 +75,6 @@ def test_the_maker_s_own_name_comes_before_what_shares_its_shapes() -> None:
         ),
         ("Infatoshi/GLM-5.3-UNCENSORED-EXL3-3.0bpw", "if it is that: kvplan estimate zai-org/GLM-5.3 --weight-dtype exl3:3.0bpw"),
         ("a/Qwen3.8-Flash-Next-125B-A5B-INT4-AutoRound", "if it is: kvplan estimate qwen/qwen3.8-flash-next --weight-dtype gptq"),
-        ("ggml-org/Qwen2.5-Omni-3B-GGUF", "did you mean "),  # Qwen2.5-Omni is the one of 7B
         ("RedHatAI/GLM-5.2-NVFP4-FP8", "speaks of zai-org/GLM-5.2 in a mix of formats"),
         ("mlx-community/Qwen3-8B-NVFP4-mlx-4bit", "in a mix of formats"),
         ("tclf90/GLM-4.6-GPTQ-Int4-Int8Mix", "'-gptq-int4-int8mix' says a format of zai-org/GLM-4.6 that is not known by that name"),

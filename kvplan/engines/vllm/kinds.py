@@ -12,6 +12,8 @@ from kvplan.engines.vllm.outside import outside_torch
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.tensors import Lowered, distinct
 
+#: Links of NVIDIA's modules.
+MODULES = ("nvls", "nvswitch", "mesh")
 INSTINCT = ("gfx90a", "gfx94", "gfx95")
 #: From here on AMD's cards leave what shapes say: 15 logs of four sources, five of them first starts, within 1 % of the device.
 CARDS_SINCE = "0.13"
@@ -20,7 +22,7 @@ NAMED = ("awq_any", "gptq_any", "int4_any", "int4_g32_any", "bnb_4bit", "bnb_4bi
 #: Kinds of which a start is certain only with so much of the device left beyond the ends of all intervals: of 22 that were called so blind
 #: (eleventh to twentieth set, docs/limits.md) with less, five ran out; of 21 with more, and of 44 plain ones or named alone, none.
 #: Adapters are asked for it too: a plain model with them ran out at the sampler's warm-up with 3.9 GiB of 79 left (vllm#29049).
-NARROW, ROOM = frozenset({"compressed", "states", "halved", "older", "linked", "hard", "named"}), 0.08
+NARROW, ROOM = frozenset({"compressed", "states", "halved", "older", "linked", "hard", "boards", "named"}), 0.08
 
 
 def least_room(d: Deployment, model: Lowered, s: VllmSettings) -> float:
@@ -43,6 +45,7 @@ def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
     named     weights in a format of which only the name is known: which matrices stay in 16 bits differs
     linked    several ranks while V1 charged NCCL's start (up to 0.10), whose buffers without a reducing switch few logs tell
     hard      packed weights or towers
+    boards    the same on NVIDIA's modules, whose memory is larger beside what is not known of them
     module    none of these on boards with NVSwitch from 0.15 on, which most published logs are of
     plain     all others: cards, older releases
     """
@@ -69,5 +72,5 @@ def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
     if outside_torch(s, d.device) in ("outside_torch_nccl", "outside_torch_links"):
         return "linked"
     if tower_of(d) is not None or any(WEIGHT_FORMATS[name].bits < 8 for name in formats.values()):
-        return "hard"
+        return "boards" if d.device is not None and d.device.link in MODULES else "hard"
     return "module" if (d.device is not None and d.device.link == "nvls") and s.since("0.15") else "plain"

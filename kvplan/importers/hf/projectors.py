@@ -147,6 +147,25 @@ def ovis2(s: Sides) -> int:
     return s.vision.dim("vocab_size") * s.whole.dim_or("hidden_size", s.text)
 
 
+def visual_words(s: Sides, words: int, marks: int, stride: int) -> int:
+    """Ovis: a head from squares of `stride` patches to visual words with a norm behind, and a table of these as wide as the text."""
+    return (words - marks) * (s.hidden * stride**2 + 2) + words * s.text
+
+
+def ovis2_5(s: Sides) -> int:
+    """Four of the words are marks of an image's bounds and have no row in the head (vLLM, models/ovis2_5.py)."""
+    return visual_words(s, s.whole.dim("visual_vocab_size"), 4, s.vision.dim("hidden_stride"))
+
+
+def deepseek_vl2(s: Sides) -> int:
+    """Two linears over squares of patches, a mark of a new line and one between views."""
+    p = s.whole.part("projector_config")
+    if p.text("projector_type") != "downsample_mlp_gelu" or p.dim_or("depth", 2) != 2:
+        raise p.fault("projector_type", "only downsample_mlp_gelu of two layers is modelled")
+    middle = s.text * p.dim_or("mlp_ratio", 1)
+    return linear(middle, s.vision.dim("width") * p.dim_or("downsample_ratio", 2) ** 2) + linear(s.text, middle) + 2 * s.text
+
+
 def paddleocr(s: Sides) -> int:
     wide = s.hidden * s.vision.dim("spatial_merge_size") ** 2
     return 2 * s.hidden + linear(wide, wide) + linear(s.text, wide)
@@ -303,7 +322,8 @@ PROJECTORS: dict[str, Callable[[Sides], int]] = {
     "internvl": internvl, "kimi": kimi, "deepseek_v41": deepseek_v41,
     "cohere2_vision": cohere2_vision, "lfm2_vl": lfm2_vl, "vipllava": vipllava,
     "kimi_k3": kimi_k3, "audio_pair": audio_pair, "glmasr": glmasr, "qwen3_asr": qwen3_asr,
-    "muse_glimmer": muse_glimmer, "ovis2": ovis2, "paddleocr": paddleocr, "molmo2": molmo2,
+    "muse_glimmer": muse_glimmer, "ovis2": ovis2, "ovis2_5": ovis2_5, "deepseek_vl2": deepseek_vl2,
+    "paddleocr": paddleocr, "molmo2": molmo2,
     "minicpmv4_6": minicpmv4_6, "ernie": ernie, "idefics2": idefics2,
     "aria": aria, "aya": aya, "granite_speech": granite_speech, "nemotron_omni": nemotron_omni,
     "phi4_audio": phi4_audio, "minimax_m3": minimax_m3,

@@ -48,6 +48,29 @@ def siglip(f: Fields) -> int:
     return n
 
 
+def siglip_of_timm(f: Fields) -> int:
+    """DeepSeek-VL2: SigLIP by timm's names, without the pooling head that engines leave out (vLLM, models/deepseek_vl2.py)."""
+    h, ratio = f.dim("width"), f.opt("mlp_ratio")
+    if not isinstance(ratio, int | float) or isinstance(ratio, bool):
+        raise f.fault("mlp_ratio", "must be a number")
+    return linear(h, 3 * side(f, "patch_size") ** 2) + patches(f) * h + transformer(f.dim("layers"), h, int(h * ratio)) + 2 * h
+
+
+def siglip2_navit(f: Fields) -> int:
+    """Ovis 2.5: SigLIP 2 of any size; a table of positions beside the rotary ones where it was kept (vLLM, models/siglip2navit.py)."""
+    h, stated = f.dim("hidden_size"), f.opt("num_patches")
+    table = stated if isinstance(stated, int) and stated > 0 else patches(f)
+    positions = table * h if f.flag("preserve_original_pe") else 0
+    return patch(f, h) + positions + transformer(f.dim("num_hidden_layers"), h, f.dim("intermediate_size")) + 2 * h
+
+
+def aimv2(f: Fields) -> int:
+    """AIMv2 as Ovis 2 builds it, without a head."""
+    h, biases = f.dim("hidden_size"), 4 if f.flag("qkv_bias") else 0
+    layers = transformer(f.dim("num_hidden_layers"), h, f.dim("intermediate_size"), norm=1, biases=biases, gated=True, mlp_bias=False)
+    return patch(f, h) + patches(f) * h + 2 * h + layers
+
+
 def siglip_plain(f: Fields) -> int:
     """Idefics' copy of SigLIP: no head."""
     h = f.dim("hidden_size")
@@ -189,5 +212,6 @@ TOWERS: dict[str, Callable[[Fields], int]] = {
     "qwen3_5_vision": qwen3_vl, "qwen3_5_moe": qwen3_vl, "qwen3_5_moe_vision": qwen3_vl, "qwen3_omni_moe_vision_encoder": qwen3_vl,
     "glm4v": glm4v, "glm4v_vision": glm4v, "glm4v_moe_vision": glm4v, "llama4_vision_model": llama4, "mllama_vision_model": mllama,
     "kimi_k25_vision": kimi, "moonvit": kimi, "internvl_vision": internvl, "intern_vit_6b": intern_vit, "gemma4_vision": gemma4,
-    "lighton_ocr_vision": pixtral, "qianfan_ocr_vision": internvl,
+    "lighton_ocr_vision": pixtral, "qianfan_ocr_vision": internvl, "siglip2_navit": siglip2_navit, "aimv2": aimv2,
+    "deepseek_vl2_vision": siglip_of_timm,
 }  # fmt: skip

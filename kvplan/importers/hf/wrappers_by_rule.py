@@ -7,8 +7,9 @@ from math import ceil, log
 
 from kvplan.importers.hf.decoder import Stack, decoder, with_towers
 from kvplan.importers.hf.fields import Fields
+from kvplan.importers.hf.projectors import Sides, visual_words
 from kvplan.importers.hf.rows import Decoder
-from kvplan.importers.hf.towers import linear
+from kvplan.importers.hf.towers import TOWERS, linear
 from kvplan.importers.hf.vq import chameleon_vq
 from kvplan.importers.hf.wrappers import Wrapper, wrapper
 
@@ -73,6 +74,20 @@ def inkling(f: Fields, t: Wrapper) -> Stack:
         total += before[3] * (after[0] // before[0]) * (after[1] // before[1]) ** 2 * out + (0 if i == n - 1 else out)
     sounds = a.dim("n_mel_bins") * a.dim("mel_vocab_size") * hidden + hidden
     return with_towers(made, ("vision_tower", total), ("audio_tower", sounds))
+
+
+def ovis(f: Fields, t: Wrapper) -> Stack:
+    """Ovis 1.6 and 2: a backbone and a head of visual words, five of them marks of an image's bounds (vLLM, models/ovis.py)."""
+    made = wrapper(f, t)
+    if f.data.get("visual_tokenizer_config") is None:
+        return {**made, "uncounted": [*made.get("uncounted", []), "vision_tower not counted: the config has no visual_tokenizer_config"]}
+    tokenizer = f.part("visual_tokenizer_config")
+    backbone = tokenizer.part("backbone_config", "siglip_vision_model")
+    count = TOWERS.get(str(backbone.file.get("model_type")))
+    if count is None:
+        return {**made, "uncounted": [*made.get("uncounted", []), "vision_tower not counted: no formula for its backbone"]}
+    words = visual_words(Sides(f, backbone, made["hidden_size"]), tokenizer.dim("vocab_size"), 5, tokenizer.dim_or("hidden_stride", 1))
+    return with_towers(made, ("vision_tower", count(backbone)), ("vision_projector", words))
 
 
 def _folds(v: Fields, n: int) -> list[tuple[int, int, int, int]]:
