@@ -70,10 +70,10 @@ MAX_BRANCHES = 16  # of a script, that may end in the same command
 
 
 def starts(command: Command, source: str, files: Files, depth: int = 0) -> Iterator[Start]:
-    """The engines that a command starts; none for any other command."""
-    if any(w.text in ("--help", "--version", "--list-devices", "--cache-list") for w in command.words) or [
-        w.text for w in command.words[:2]
-    ] == ["command", "-v"]:
+    """The engines that a command starts; none for any other command, nor for `name = value` of another language."""
+    first, second = [*(w.text for w in command.words[:2]), "", ""][:2]
+    asks = any(w.text in ("--help", "--version", "--list-devices", "--cache-list") for w in command.words)
+    if asks or second == "=" or (first, second) == ("command", "-v"):
         return
     behind = {base(w.text) for w in command.words[:1]} if command.words else set()
     for one in _starts(command, source, files, depth):
@@ -170,6 +170,9 @@ def container(
         env = {name: word for name, word in env.items() if not runpod.own(name)}
     if entry is not None:
         run = [*entry, *(args or ())]
+    elif known is None and args and len(args) > 1 and re.fullmatch(r"-[a-z]{0,3}c", args[0].text):
+        run = [Word("bash", args[0].place), *args]
+        decided.append(Finding("note", "note", f"{args[0].text} is taken to be for a shell, as the image's entrypoint", args[0].place))
     else:
         own = words(*(known.entrypoint if known else ()), place=here)
         run = [*own, *(args if args is not None else words(*(known.default if known else ()), place=here))]

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from kvplan.engines.common.words import Word
-from kvplan.manifests.lexer import Token
+from kvplan.engines.common.words import Place, Word
+from kvplan.manifests.lexer import Piece, Token
 
 _NUMBERS: dict[str, Callable[[int, int], bool]] = {
     "-eq": lambda a, b: a == b, "-ne": lambda a, b: a != b, "-gt": lambda a, b: a > b,
@@ -29,6 +29,15 @@ class Case:
 
 
 _MOST = 400  # characters of a text that is compared
+#: An expression of `=~` that Python reads as bash does: characters and sets of them, each repeated at most by a sign behind it.
+_EXPRESSION = re.compile(r"\^?(?:(?:\[\^?[\w.,/ +-]+\]|[\w.,:/=-])[*+?]?){1,12}\$?")
+
+
+def weighed(words: list[Token], join: Callable[[tuple[Piece, ...], Place], Word], is_file: Callable[[str], bool]) -> bool | None:
+    """`truth` of the words as they are written: of an expression behind `=~`, a quote or `\\` says what is no sign in it."""
+    if len(words) > 3 and words[2].text == "=~" and re.search(r"[\\'\"$]", words[3].text.removesuffix("$")):
+        return None
+    return truth([join(token.pieces, token.place) for token in words], is_file)
 
 
 def truth(words: Sequence[Word], is_file: Callable[[str], bool]) -> bool | None:
@@ -62,6 +71,8 @@ def _plain(inner: Sequence[Word], is_file: Callable[[str], bool], *, patterns: b
         return fits(left, right) if patterns else left == right
     if sign == "!=":
         return not (fits(left, right) if patterns else left == right)
+    if sign == "=~" and _EXPRESSION.fullmatch(right) and right.count("*") + right.count("+") < 4:
+        return re.search(right.removesuffix("$") + (r"\Z" if right.endswith("$") else ""), left, re.ASCII) is not None
     if sign in _NUMBERS and all(re.fullmatch(r"-?\d{1,18}", text) for text in (left, right)):
         return _NUMBERS[sign](int(left), int(right))
     return None

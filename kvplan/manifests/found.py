@@ -57,7 +57,9 @@ _NONE = ("nodevfiles", "none", "void")
 NO_DEVICE = "the file does not say which GPU it runs on"
 _CACHED = re.compile(r"(?:^|/)models--([\w.-]+?)--([\w.-]+)/snapshots(?:/[^/]+)?/?$")  # huggingface_hub's cache, by the repository
 UNKNOWN = 250  # work of an option that the engine does not have
-_LEFT = re.compile(r"\{\{-?\s*[^{}]{1,200}\}\}")
+_LEFT = re.compile(r"\{\{-?\s*[^{}]{1,200}\}\}|^\{[A-Za-z_]\w*\}$")
+#: Kinds of text whose own names were filled in as `${name}`: between the quotes of a shell, too, they are no words of the engine's.
+_FILLED, _EACH = (".nix", ".j2", ".jinja", ".jinja2"), re.compile(_LEFT.pattern + r"|\$\{\w{1,80}\}")
 #: A GGUF file by its address on the Hub.
 _IN_REPOSITORY = re.compile(r"([^/:]+/[^/:]+)/(?:resolve|blob)/[^/]+/(?:[^/]+/)*([^/?]+\.gguf)(?:\?.*)?")
 PRAGMA = re.compile(r"#\s*kvplan:\s*(.+)")
@@ -68,7 +70,9 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside, *, joins: bo
     if not start.engine:
         return _foreign(start, site, source)
     table = engines.arguments(start.engine)
-    start = start._replace(words=tuple(_template(word) for word in start.words))
+    marks = _EACH if source.endswith(_FILLED) else _LEFT
+    env = {name: _template(word, marks) for name, word in start.env.items()}
+    start = start._replace(words=tuple(_template(word, marks) for word in start.words), env=env)
     if (unknown := _unknown(table, start.words)) > 3:
         spend(UNKNOWN * unknown, start.place.line, f"the search for options that {table.name} does not have")
     spend(len(start.env), start.place.line)
@@ -165,9 +169,9 @@ def _hardware(start: Start, site: Site, answer: Answer, seen: Given | None) -> t
     return asked, [Unresolved("device", f"{cpu[0]}: it runs without a GPU, which is not modelled", "--device NAME", cpu[1])]
 
 
-def _template(word: Word) -> Word:
-    """A word that a template of Helm or Jinja still stands in is open."""
-    left = tuple(match[0][:60] for match in _LEFT.finditer(word.text))
+def _template(word: Word, marks: re.Pattern[str]) -> Word:
+    """A word that a mark of a template still stands in, such as Helm's, Jinja's or a `{name}` of Python's, is open."""
+    left = tuple(match[0][:60] if match[0].startswith("{{") else match[0].strip("${}") for match in marks.finditer(word.text))
     return word._replace(missing=(*word.missing, *left)) if left and not word.missing else word
 
 

@@ -6,6 +6,7 @@ variables and locals with a plain value stand for it, all else is open. Nothing 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -30,6 +31,7 @@ _TOKEN = re.compile(
 _REFERENCE = re.compile(r"\$\{\s*((?:var|local)\.\w+)\s*\}")
 _PLACE = re.compile(r"\$\{[^{}]*\}")
 #: Kubernetes' names of what the provider spells with underscores.
+_INSTEAD = {"command": "entrypoint", "args": "cmd"}
 _NAMES = {"node_selector": "nodeSelector", "container": "containers", "value_from": "valueFrom", "init_container": "initContainers"}
 _YAML = re.compile(r"^(apiVersion|servingEngineSpec|modelArtifacts):", re.MULTILINE)
 _MACHINES = ("machine_type", "instance_type", "size", "shape")
@@ -106,7 +108,9 @@ def _resource(
 ) -> Iterator[tuple[Start, Site]]:
     pods = list(_having(body, "containers"))
     for pod in pods:
-        yield from read_pod(Pod(pod, label), [], 1, source)
+        held = pod.get("containers")
+        held = replace(held, value=[_overridden(one) for one in held]) if isinstance(held.value, list) else held
+        yield from read_pod(Pod(replace(pod, value={**pod.value, "containers": held}), label), [], 1, source)
     if not pods and label.startswith("docker_container"):
         words = [one.word for one in body.get("command")]
         image = body.get("image")
@@ -129,6 +133,14 @@ def _resource(
             place = machine.place if machine else start.place
             site = Site(label, 1, device, None, 1, why or NO_DEVICE, place, span=text.span, host=start.host, on=start.on)
             yield start, site
+
+
+def _overridden(one: Item) -> Item:
+    """registry.terraform.io/providers/verda-cloud/verda, verda_container: a container with the words that stand instead of its image's."""
+    own = one.get("entrypoint_overrides")
+    if not own or own.get("enabled").text == "false":
+        return one
+    return replace(one, value={**one.value, **{key: words for key, said in _INSTEAD.items() if (words := own.get(said))}})
 
 
 def _texts(item: Item) -> Iterator[Item]:
@@ -226,6 +238,24 @@ class _Reader:
                 found[key] = inner if single else Item([*found.get(key, ()), inner], "", Place(line), inner.end_line)
         return Item(found, "", Place(first), self._tokens[min(self._at, len(self._tokens)) - 1][2] if self._tokens else 1)
 
+    def _called(self, name: str, line: int, depth: int) -> Item:
+        """What a call is read as: the lists of `concat` and `flatten` as one, in which any other argument is an open word; the maps of
+        `merge` as one; of any other its first argument."""
+        self._next()
+        given = list[Item]()
+        while self._peek()[1] != ")" and self._peek()[0] != "end":
+            if self._peek()[1] in (",", "\n"):
+                self._next()
+            else:
+                given.append(self.value(depth))
+        end = self._next()[2]
+        if name in ("concat", "flatten") and any(isinstance(one.value, list) for one in given):
+            parts = [part for one in given for part in (one if isinstance(one.value, list) else [one if one.text else _open(line)])]
+            return Item(parts, "", Place(line), end)
+        if name == "merge" and given and all(isinstance(one.value, dict) for one in given):
+            return Item({key: part for one in given for key, part in one.items()}, "", Place(line), end)
+        return given[0] if given else Item("", "", Place(line), line)
+
     def value(self, depth: int) -> Item:
         """A text, list, map or here-document; of any other expression its words, open."""
         while self._peek()[1] == "\n":
@@ -245,17 +275,30 @@ class _Reader:
                 if self._peek()[1] in (",", "\n"):
                     self._next()
                 else:
-                    parts.append(self.value(depth + 1))
+                    is_json = self._peek()[1] == "jsonencode"  # of a list of words one of them
+                    part = self.value(depth + 1)
+                    parts.append(_json(part) if is_json else part)
             self._next()
             return Item(parts, "", Place(line), self._peek()[2])
         if kind != "word":
             return Item("", "", Place(line), line)
         if self._peek()[1] == "(":  # a call: its arguments are passed over, or read where it is one here-document or list
-            self._next()
-            return self.value(depth + 1) if self._peek()[1] != ")" else Item("", "", Place(line), line)
+            return self._called(text, line, depth + 1)
         if text in ("true", "false", "null") or re.fullmatch(r"-?\d+(\.\d+)?", text):
             return Item({"true": True, "false": False}.get(text, text), text, Place(line), line)
         return Item("${" + text + "}", "${" + text + "}", Place(line), line)
+
+
+def _open(line: int) -> Item:
+    return Item("${value}", "${value}", Place(line), line)
+
+
+def _json(item: Item) -> Item:
+    """`jsonencode(...)` as a text; numbers are texts of digits in these Items."""
+    if not isinstance(item.value, (dict, list)):
+        return item
+    text = re.sub(r'(?<=[:\[,] )"(-?\d{1,18})"', r"\1", json.dumps(item.plain()))
+    return Item(text, text, item.place, item.end_line)
 
 
 def _margin(text: str) -> int:

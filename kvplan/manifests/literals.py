@@ -128,17 +128,30 @@ def shown(value: Any) -> Any:
     return [shown(one) for one in value] if isinstance(value, list) else value
 
 
+def as_json(value: Any) -> str:
+    """What json.dumps makes of it; with an open part, an open text that shows it."""
+    text, name = json.dumps(shown(value), default=str)[:65_536], _open_part(value)
+    return Partly(text, name) if name else text
+
+
+def _open_part(value: Any) -> str:
+    if isinstance(value, (Open, Partly)):
+        return value.name
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return next((name for part in parts if (name := _open_part(part))), "")
+
+
 def option(key: str, value: Any, place: Place) -> list[Word]:
     """One keyword as words of a command line."""
     option = f"--{key.replace('_', '-')}"
     if value is None:
         return []
-    if value is True:
+    if value is True or (type(value) is str and value.lower() == "true"):  # a text that is not empty counts as true in Python
         return [Word(option, place)]
     if value is False:
         return [Word(f"--no-{option[2:]}", place)]
     if isinstance(value, (dict, list)):
-        return [Word(option, place), Word(json.dumps(value, default=str)[:65_536], place)]
+        return [Word(option, place), word(as_json(value), place)]
     return [Word(option, place), word(value, place)]
 
 

@@ -12,6 +12,7 @@ WRAPPERS = frozenset({
     "uv", "uvx", "pipx", "poetry", "pixi", "conda", "micromamba", "nsys", "tini", "dumb-init", "command", "unbuffer", "gosu", "runuser",
     "trtllm-llmapi-launch", "catchsegv", "apptainer", "singularity", "enroot", "prime-run", "time", "--", "nvidia_entrypoint.sh", "chrt",
     "flock", "systemd-run", "catatonit", "su-exec", "setpriv", "oc", "kubectl", "pty", "systemd-inhibit", "caffeinate", "builtin",
+    "toolbox", "distrobox", "wsl", "mamba", "doas", "chroot", "nsenter", "pdm", "hatch", "rye",
 })  # fmt: skip
 #: They take a command as one word, or as the words that follow their own.
 LAUNCHERS = frozenset(

@@ -18,7 +18,7 @@ from kvplan.manifests.budget import spend
 from kvplan.manifests.command import Start, scripts, starts
 from kvplan.manifests.comprehended import unrolled
 from kvplan.manifests.found import NO_DEVICE, Site
-from kvplan.manifests.literals import TYPES, Open, cast, compared, flat, joined, known, operated, option, parse, shown, split, word
+from kvplan.manifests.literals import TYPES, Open, as_json, cast, compared, flat, joined, known, operated, option, parse, shown, split, word
 from kvplan.manifests.marked import Item
 from kvplan.manifests.script import read_script
 from kvplan.manifests.words import Command
@@ -341,7 +341,7 @@ class _Reader:
         if name in ("int", "float", "str", "bool") and values:
             return cast(name, values[0])
         if name in ("json.dumps", "list", "bentoml.models.HuggingFaceModel") and values and not isinstance(values[0], Open):
-            return json.dumps(values[0], default=str)[:4096] if name == "json.dumps" else values[0]
+            return as_json(values[0]) if name == "json.dumps" else values[0]
         if (isinstance(node.func, ast.Attribute) and node.func.attr in ("join", "split", "rsplit") and values[:1] != []) or name.endswith(
             ".split"
         ):

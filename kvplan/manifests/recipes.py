@@ -134,9 +134,13 @@ def _batch(line: str) -> str:
         return "if unknown; then" if match[1] else "else" if match[2] else "fi"
     line = re.sub(r"^\s*(@|start\s+(\"[^\"]*\"\s+)?(/\w+\s+)*|call\s+)", "", line, flags=re.IGNORECASE)
     line = re.sub(r'^\s*cmd(\.exe)?\s+/[kc]\s+"(.*)"\s*$', r"\2", line, flags=re.IGNORECASE)
-    line = re.sub(r"\^$", "\0", line).replace("\\", "\\\\")
-    return _expanded(line).replace("\0", "\\")
+    line = re.sub(r"\^$", "\0", line)
+    if line.replace('\\"', "").count('"') % 2 == 0:  # `\\"` within quotes, as Microsoft's C runtime takes a command line apart
+        line = line.replace('\\"', '\1"')
+    return _expanded(line.replace("\\", "\\\\")).replace("\0", "\\").replace("\1", "\\")
 
 
 def _expanded(text: str) -> str:
-    return re.sub(r"%([A-Za-z_]\w*)%", r"${\1}", text)
+    """Variables, and what the file is called with."""
+    text = re.sub(r"([%!])([A-Za-z_]\w*)\1", r"${\2}", text)
+    return re.sub(r"%~?([1-9])", r"$\1", text.replace("%*", "$@"))

@@ -13,7 +13,7 @@ from kvplan.engines.common.words import START, Breaks, Place, Word
 from kvplan.errors import SpecError
 from kvplan.manifests.assignments import ASSIGN, assign, one_word, value_of
 from kvplan.manifests.budget import CHARACTERS, bounded, spend
-from kvplan.manifests.conditions import Case, compared, fits, tested, truth
+from kvplan.manifests.conditions import Case, compared, fits, tested, weighed
 from kvplan.manifests.functions import MOST_CALLS, MOST_WITHIN, Bodies, kept_aside
 from kvplan.manifests.held import Value
 from kvplan.manifests.lexer import UNCLOSED, Token, pieces_of, tokens
@@ -241,7 +241,7 @@ class _Reader:
         """Whether the list of commands succeeds, with this one, as far as it is known."""
         holds: bool | None = None
         if words and words[0].text in ("[", "[[", "test"):
-            holds = truth([self.variables.join(t.pieces, t.place) for t in words], lambda name: self._text_of(name) is not None)
+            holds = weighed(words, self.variables.join, lambda name: self._text_of(name) is not None)
         elif words and (words[0].text in ("true", ":", "false") or all(ASSIGN.match(t.text) for t in words)):
             holds = words[0].text != "false"
         holds = not holds if turned and holds is not None else holds

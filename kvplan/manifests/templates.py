@@ -50,14 +50,14 @@ def filled(text: str, source: str, *, last: bool = False) -> str:
         raise SpecError(source, [("", f"more than {MOST_MARKS:,} marks of a template; no manifest has so many")])
     text = _MACRO.sub(_apart, text)
     text = _MANAGED.sub("# made from a template", text)
-    text = _lasts(text) if last else text
+    text = _lasts(text, inline=not last)
     sets = {name: value for name, expression in _SET.findall(text) if "$" not in (value := _value(expression))}
     text = _ASIDE.sub(_apart, text)
     return _VALUE.sub(lambda m: sets.get(m[1].strip("- "), _value(m[1])) + "\n" * m[0].count("\n"), text)
 
 
-def _lasts(text: str) -> str:
-    """Of branches that exclude each other the last; the lines of the others are empty."""
+def _lasts(text: str, *, inline: bool) -> str:
+    """Of branches that exclude each other the last; the lines of the others are empty. `inline`: of those alone that end in their line."""
     opened, gone = list[int](), list[tuple[int, int]]()
     for mark in _BLOCK.finditer(text):
         if mark[1] in ("if", "for"):
@@ -65,7 +65,8 @@ def _lasts(text: str) -> str:
         elif mark[1].startswith("end"):
             opened = opened[:-1]
         elif opened and opened[-1] >= 0:  # `{% for %} ... {% else %}` has a last branch that is none
-            gone.append((opened[-1], mark.start()))
+            if not (inline and "\n" in text[opened[-1] : mark.start()]):
+                gone.append((opened[-1], mark.start()))
             opened[-1] = mark.end()
     at, parts = 0, list[str]()
     for start, end in sorted(gone, key=lambda span: (span[0], -span[1])):

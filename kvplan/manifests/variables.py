@@ -292,9 +292,10 @@ class Variables:
     def _parts(self, piece: Piece, place: Place) -> tuple[list[Word], bool]:
         """The words of one variable, and whether the first of them begins a new word."""
         value = self._lookup(piece, place)
-        if piece.quoted and len(value.words) > 1 and (piece.other == "[*]" or piece.text == "*"):  # one word, apart by blanks
+        instead = piece.other.startswith(("+", ":+"))
+        if piece.quoted and len(value.words) > 1 and (instead or piece.other == "[*]" or piece.text == "*"):  # one word, apart by blanks
             return [Word(" ".join(w.text for w in value.words), place, tuple(m for w in value.words for m in w.missing))], False
-        if piece.other in _LISTS or (piece.text == "@" and value.is_array):
+        if instead or piece.other in _LISTS or (piece.text == "@" and value.is_array):
             return list(value.words), False
         words = value.words[:1] if value.is_array else value.words
         if piece.quoted:

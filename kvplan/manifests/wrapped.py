@@ -140,6 +140,8 @@ def _module(at: int, rest: Sequence[Word]) -> Program | None:
                 own = _without(own, before)
             elif before and own and own[0].text == before:
                 own = own[1:]
+            elif before and own and own[0].text.isalpha() and not own[0].missing:  # `bench`, `chat`: no server
+                return None
             return Program(at, module, own, engine)
         n += 2 if rest[n].text in PYTHON_TAKES else 1
     return None

@@ -59,10 +59,12 @@ def kinds(model: ModelSpec) -> frozenset[str]:
 
 
 def _wanted(terms: str, seen: Mapping[str, Any]) -> bool:
-    return any(all(_holds(term, seen) for term in every.split("&")) for every in terms.split("|"))
+    """Whether what is wanted is there; a number that is not known may be any."""
+    return any(all(_holds(term, seen, either=True) for term in every.split("&")) for every in terms.split("|"))
 
 
-def _holds(term: str, seen: Mapping[str, Any]) -> bool:
+def _holds(term: str, seen: Mapping[str, Any], *, either: bool = False) -> bool:
+    """`either`: the answer for a number that a variable holds."""
     match = _TERM.fullmatch(term)
     assert match is not None, term
     key, operator, value = match.groups()
@@ -77,4 +79,4 @@ def _holds(term: str, seen: Mapping[str, Any]) -> bool:
         most = float(seen.get(value, value))
         return said is not None and (float(said) <= most if operator == "<=" else float(said) > most)
     except (TypeError, ValueError):
-        return False
+        return either and any("$" in str(one) or "{{" in str(one) for one in (said, seen.get(value, value)))

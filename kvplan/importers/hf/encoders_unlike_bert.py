@@ -187,6 +187,8 @@ def reformer(f: Fields, t: Encoder) -> Stack:
     made = whole(f, t, [_spelled(layer, each[str(kind)]) for kind in kinds])
     shape, dims = f.items("axial_pos_shape") or [], f.items("axial_pos_embds_dim") or []
     if f.flag("axial_pos_embds"):
+        if len(shape) != len(dims):
+            raise f.fault("axial_pos_embds_dim", f"has {len(dims)} entries for {len(shape)} of axial_pos_shape")
         table = [weight(f"positions_{i}", f.whole(n, "axial_pos_shape", 1), f.whole(d, "axial_pos_embds_dim", 1))
                  for i, (n, d) in enumerate(zip(shape, dims, strict=True))]  # fmt: skip
     else:

@@ -86,9 +86,9 @@ def kosmos2_5(f: Fields, t: Decoder) -> Stack:
 
 def davit(f: Fields) -> int:
     """DaViT: four stages of window and channel attention, a convolution before each half."""
-    widths, depths = f.items("embed_dim") or [], f.items("depths") or []
-    sizes, before = f.items("patch_size") or [], f.items("patch_prenorm") or []
-    ratio, total, last = f.raw("mlp_ratio"), 0, f.dim("in_channels")
+    stages = len(f.items("embed_dim") or [])
+    widths, depths, sizes = (f.dims(key, stages) for key in ("embed_dim", "depths", "patch_size"))
+    before, ratio, total, last = f.items("patch_prenorm", stages) or [False] * stages, f.raw("mlp_ratio"), 0, f.dim("in_channels")
     for w, depth, size, first in zip(widths, depths, sizes, before, strict=True):
         wide = int(w * ratio)
         qkv = linear(3 * w, w, f.opt("qkv_bias") is not False) + linear(w, w)
@@ -106,9 +106,9 @@ def florence2(f: Fields, t: Seq2Seq) -> Stack:
     v, places = v.named({"embed_dim": ("dim_embed",)}, {"mlp_ratio": 4}), v.data.get("image_pos_embed")
     if isinstance(places, dict) and places.get("max_pos_embeddings") is not None:
         v = v.named({}, {**v.defaults, "max_position_embeddings": places["max_pos_embeddings"]})
-    stated = text.file.get("model_type", "bart")
-    if stated not in ("bart", "florence2_language"):
-        raise text.fault("model_type", f"{stated!r:.40} beside a DaViT is not modelled")
+    for part, own, named in ((text, "bart", "florence2_language"), (v, "davit", "florence_vision")):
+        if (stated := part.file.get("model_type", own)) not in (own, named, ""):
+            raise part.fault("model_type", f"{stated!r:.80} is not modelled in a Florence-2: it has a BART behind a DaViT")
     made, last, out = bart(text.named(names, {}), t), (v.items("embed_dim") or [0])[-1], v.dim("projection_dim")
     made |= {"tied_embeddings": f.flag("tie_word_embeddings"), "weights": [w for w in made["weights"] if w.get("role") != "buffer"]}
     rows = v.dim("max_position_embeddings")

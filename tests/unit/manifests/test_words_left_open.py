@@ -1,0 +1,196 @@
+"""What a file leaves open is neither dropped nor an error of the engine's: as public files have it, cut to what it is about."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvplan.manifests.read import read
+from tests.unit.manifests.as_read import found, opened, rules
+
+SERVE = "vllm serve Qwen/Qwen3-8B"
+
+
+def test_words_instead_of_a_variable_that_holds_something_are_all_there() -> None:
+    """POSIX 2.6.2: `${parameter:+word}`, its fields apart where nothing quotes them."""
+    (one,) = found(f'KV="${{KV:-fp8}}"\n{SERVE} ${{KV:+--kv-cache-dtype "$KV"}} ${{KV:+--max-num-seqs 4}}\n')
+    assert (one.question["kv_dtype"], one.question["max_num_seqs"]) == ("fp8", 4)
+
+
+@pytest.mark.parametrize(("tokens", "speculative"), [("2", "mtp:2"), ("0", None)])
+def test_a_condition_by_an_expression_is_weighed(tokens: str, speculative: str | None) -> None:
+    """bash 3.2.5.2: `=~` holds where the POSIX extended expression matches."""
+    text = (
+        f'N="${{N:-{tokens}}}"\nargs=({SERVE})\nif [[ "$N" =~ ^[1-9][0-9]*$ ]]; then\n'
+        '  args+=(--speculative-config "{\\"method\\":\\"mtp\\",\\"num_speculative_tokens\\":${N}}")\nfi\nexec "${args[@]}"\n'
+    )
+    (one,) = read(text, "entrypoint.sh")
+    assert one.question.get("speculative") == speculative
+    assert "open-words" not in rules(one)
+
+
+@pytest.mark.parametrize("expression", ["^(a+)+$", "(x|y)", r"^\w+$", "[[:digit:]]"])
+def test_a_condition_by_an_expression_that_is_not_read_stays_open(expression: str) -> None:
+    (one,) = read(f'N=3\nargs=({SERVE})\nif [[ "$N" =~ {expression} ]]; then args+=(--max-num-seqs 4); fi\n"${{args[@]}}"\n', "serve.sh")
+    assert "open-words" in rules(one)
+
+
+def test_a_name_that_nix_fills_in_is_open_within_the_quotes_of_a_shell() -> None:
+    (one,) = found(
+        """
+        { pkgs, ... }:
+        let
+          spec = builtins.toJSON { method = "mtp"; num_speculative_tokens = 3; model = toString pkgs.draft; };
+          script = pkgs.writeShellScript "vllm" ''
+            exec ${pkgs.vllm}/bin/vllm serve Qwen/Qwen3-8B --max-num-seqs 4 --speculative-config '${spec}'
+          '';
+        in
+        { systemd.services.vllm.serviceConfig.ExecStart = "${script}"; }
+        """,
+        "vllm.nix",
+    )
+    assert one.question["max_num_seqs"] == 4
+    assert "speculative" in opened(one)
+    assert "bad-value" not in rules(one)
+
+
+def test_names_that_jinja_fills_in_are_open_within_an_object_and_one_of_two_values_is_read() -> None:
+    (one,) = found(
+        """
+        vllm serve Qwen/Qwen3-8B --max-num-seqs {% if small %}32{% else %}128{% endif %} \\
+          --speculative-config '{"num_speculative_tokens": {% if small %}5{% else %}3{% endif %}, "method": "mtp"}' \\
+          --kv-transfer-config '{"kv_connector": "MooncakeConnectorV1", "kv_role": "{{ role }}", "kv_port": {{ port }}}'
+        """,
+        "serve.sh.j2",
+    )
+    assert (one.question["max_num_seqs"], one.question["speculative"]) == (128, "mtp:3")
+    assert {"kv_transfer", "template"} <= opened(one)
+    assert "bad-value" not in rules(one)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("experiment.yaml", "bench:\n  command: vllm serve Qwen/Qwen3-8B --max-num-seqs {parallel}\n"),
+        ("run.json", '{"command": "vllm serve Qwen/Qwen3-8B --max-num-seqs {parallel}"}'),
+    ],
+)
+def test_a_field_of_pythons_format_is_open(name: str, text: str) -> None:
+    (one,) = read(text, name)
+    assert opened(one) >= {"max_num_seqs"}
+    assert "bad-value" not in rules(one)
+
+
+def test_a_batch_file_is_called_with_more_words_and_quotes_its_objects() -> None:
+    """learn.microsoft.com/cpp/c-language/parsing-c-command-line-arguments: `\\"` is a quote; cmd: `%*` all words, `!NAME!` a variable."""
+    (one,) = read(
+        'vllm serve "C:\\models\\Qwen3-8B" --max-num-seqs !SEQS! ^\n'
+        ' --speculative-config "{\\"method\\": \\"mtp\\", \\"num_speculative_tokens\\": 1}" %*\n',
+        "serve.bat",
+    )
+    assert one.question["speculative"] == "mtp:1"
+    assert {"max_num_seqs", "options"} <= opened(one)
+    assert "bad-value" not in rules(one)
+
+
+def test_what_another_language_sets_is_no_command() -> None:
+    assert found('[project.scripts]\nllama-server-home = "lsh.main:run"\n', "pyproject.toml") == []
+
+
+def test_a_subcommand_of_vllm_that_serves_nothing_is_no_server() -> None:
+    """vLLM entrypoints/cli/main.py: bench, chat, complete, collect-env, run-batch beside serve."""
+    assert found("python -m vllm.entrypoints.cli.main bench latency --model Qwen/Qwen3-8B --input-len 32") == []
+    (one,) = found("python -m vllm.entrypoints.cli.main serve Qwen/Qwen3-8B")
+    assert one.model == "Qwen/Qwen3-8B"
+
+
+def test_python_objects_with_a_part_that_is_not_known_are_open() -> None:
+    (one,) = found(
+        """
+        import json, subprocess, sys
+        def main(args):
+            spec = {"method": "eagle3", "model": args.draft, "num_speculative_tokens": resolve(args.n)}
+            subprocess.run([sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", "Qwen/Qwen3-8B",
+                            "--speculative-config", json.dumps(spec)])
+        """,
+        "serve.py",
+    )
+    assert "speculative" in opened(one)
+    assert "bad-value" not in rules(one)
+
+
+def test_a_text_that_says_true_is_a_switch_of_pythons() -> None:
+    (one,) = found(
+        """
+        from vllm import AsyncEngineArgs
+        config = {"model": "Qwen/Qwen3-8B", "disable_log_stats": "true", "max_model_len": 4096}
+        args = AsyncEngineArgs(**config)
+        """,
+        "model.py",
+    )
+    assert one.question["max_model_len"] == 4096
+    assert "bad-value" not in rules(one)
+
+
+def test_a_rank_that_is_not_known_is_no_wrong_one() -> None:
+    words = "--tensor-parallel-size 2 --nnodes 2 --node-rank ${NODE_RANK} --master-addr ${HEAD}"
+    (one,) = found(f"services:\n  vllm:\n    image: vllm/vllm-openai:v0.20.0\n    command: --model Qwen/Qwen3-8B {words}\n", "compose.yaml")
+    assert not any(finding.severity == "error" for finding in one.findings)
+    wrong = found(f"{SERVE} --tensor-parallel-size 2 --nnodes 2 --node-rank 2")
+    assert not wrong or any("node-rank" in finding.message for finding in wrong[0].findings)
+
+
+def test_an_image_of_ones_own_that_is_given_a_shells_option_runs_a_shell() -> None:
+    (one,) = found(
+        """
+        services:
+          llm:
+            image: my-vllm-runtime:7
+            command:
+              - -lc
+              - >
+                export A=1;
+                exec vllm serve Qwen/Qwen3-8B --max-num-seqs 4
+        """,
+        "compose.yaml",
+    )
+    assert (one.engine, one.question["max_num_seqs"]) == ("vllm", 4)
+    assert any("taken to be for a shell" in finding.message for finding in one.findings)
+
+
+@pytest.mark.parametrize("before", ["toolbox run -c llm --", "wsl -d Ubuntu --", "distrobox enter llm --", "mamba run -n env"])
+def test_a_wrapper_around_a_server(before: str) -> None:
+    (one,) = found(f"{before} llama-server -m ./m.gguf -c 4096")
+    assert (one.engine, one.question["max_model_len"]) == ("llama.cpp", 4096)
+
+
+TERRAFORM = """
+resource "{kind}" "llm" {{
+  containers = [{{
+    name  = "llm"
+    image = "vllm/vllm-openai:v0.26.0"
+    {words}
+  }}]
+}}
+"""
+
+
+def test_words_that_terraform_puts_together_are_all_read() -> None:
+    """developer.hashicorp.com/terraform/language/functions: concat, merge, tostring, jsonencode."""
+    args = (
+        'args = concat(["--model", "Qwen/Qwen3-8B", "--max-model-len", tostring(4096)], var.more, '
+        '["--hf-overrides", jsonencode({ a = 1 }), "--max-num-seqs", "4"])\n'
+        '    resources = { limits = merge({ cpu = 4 }, { "nvidia.com/gpu" = 2 }) }'
+    )
+    (one,) = found(TERRAFORM.format(kind="kubernetes_pod", words=args), "main.tf")
+    assert (one.model, one.question["max_model_len"], one.question["max_num_seqs"]) == ("Qwen/Qwen3-8B", 4096, 4)
+    assert one.question["n_devices"] == 2
+    assert "open-words" in rules(one) or "options" in opened(one)
+    assert "bad-value" not in rules(one)
+
+
+def test_words_instead_of_an_images_own() -> None:
+    cmd = '["--model", "Qwen/Qwen3-8B", "--max-num-seqs", tostring(var.seqs), "--dtype", "half"]'
+    words = f"entrypoint_overrides = {{ enabled = true, cmd = {cmd} }}"
+    (one,) = found(TERRAFORM.format(kind="verda_container", words=words), "main.tf")
+    assert (one.model, one.question["dtype"]) == ("Qwen/Qwen3-8B", "half")
+    assert "max_num_seqs" in opened(one)
