@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.engines.common.drafters import drafter_weights
-from kvplan.engines.common.lines import Refusal, Span, stage_weights, sure_by, weight_entries
+from kvplan.engines.common.lines import Refusal, Span, least_sure, stage_weights, sure_by, weight_entries
 from kvplan.engines.common.measured import stage_entries
 from kvplan.engines.common.protocol import Capacity, Drafter, Group, Outcome, Settled
 from kvplan.engines.common.settling import weight_formats
@@ -178,7 +178,11 @@ def _outcome(e: SetAside[P]) -> Outcome:
         rest = found.rest
     else:
         return Outcome(ledgers=_ledgers(e, None, None), capacity=None, starts=None, fits=None, margin_bytes=None, limiting_rank=None)
-    tried = _Tried(e.pools(rest.point), _try(e, rest.low), _try(e, rest.high))
+    start_sure = sure_by(lambda reach: _try(e, rest.at(reach)) is not None)
+    try:
+        tried = _Tried(e.pools(rest.point), _try(e, rest.low), _try(e, rest.high))
+    except Refusal as refusal:
+        raise Refusal(str(refusal), sure=least_sure(refusal.sure, start_sure)) from None
     room, stage = _tightest(e, e.requests, tried.made, e.limit, memory=True)
     fits = _holds(e, e.requests, tried.made, e.limit)
     if room.spare >= 0 and not fits:
@@ -193,7 +197,7 @@ def _outcome(e: SetAside[P]) -> Outcome:
         limiting_rank=_numbers(e.layout, stage)[0],
         reason=room.reason,
         tiers=e.tiers(tried.made, rest.point),
-        start_certainty=sure_by(lambda reach: _try(e, rest.at(reach)) is not None),
+        start_certainty=start_sure,
     )
 
 
