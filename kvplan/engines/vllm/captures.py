@@ -49,6 +49,11 @@ def captured(s: VllmSettings) -> int:
     return sum(n < s.max_num_seqs for n in (1, 2, 4)) + cdiv(min(s.max_num_seqs, 256), 8)
 
 
+def beyond_logs(s: VllmSettings) -> float:
+    """How many times as large as any of published logs the largest batch is that is captured: at least 1."""
+    return max(1.0, max(_told(s) or {0}) / CEILING)
+
+
 def graph_counts(s: VllmSettings, mode: str) -> tuple[int, int]:
     """How many graphs hold a whole step, and how many sizes are captured in pieces between attention layers.
 

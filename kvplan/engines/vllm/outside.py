@@ -15,7 +15,7 @@ from kvplan.engines.common import drivers
 from kvplan.engines.common.lines import CONTEXT, Span, modelled
 from kvplan.engines.common.measured import scaled
 from kvplan.engines.common.options import Options, read_lora
-from kvplan.engines.vllm.captures import captured, graph_counts
+from kvplan.engines.vllm.captures import beyond_logs, captured, graph_counts
 from kvplan.engines.vllm.encoders import unprofiled
 from kvplan.engines.vllm.flashinfer import LEAST_GRAPH, workspace
 from kvplan.engines.vllm.rules import VERSIONS
@@ -81,6 +81,7 @@ def graphs(d: Deployment, n_layers: int, s: VllmSettings, constants: Constants, 
         if held := workspace(d, s):
             least = sum(graph_counts(s, s.captures.mode)) * LEAST_GRAPH if s.charges_graphs else found.point
             found, said = Span(held + least, held, held + max(found.high, least)), f"{said}; FlashInfer's workspace"
+    found = found._replace(high=int(found.high * beyond_logs(s)))  # InferenceX 93612317: up to 2,048, 15 GiB more on four B200
     return modelled(drivers.LINE, found, said, "graphs", sources=each.groups)
 
 

@@ -69,7 +69,12 @@ def test_two_sizes_that_contradict_stop_it() -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("cudagraph_capture_sizes", "1,x"), ("cudagraph_capture_sizes", ""), ("cudagraph_mode", "SOME"), ("max_cudagraph_capture_size", "0")],
+    [
+        ("cudagraph_capture_sizes", "1,x"),
+        ("cudagraph_capture_sizes", "[]"),
+        ("cudagraph_mode", "SOME"),
+        ("max_cudagraph_capture_size", "0"),
+    ],
 )
 def test_what_no_engine_would_read(key: str, value: str) -> None:
     with pytest.raises(SpecError):
@@ -186,3 +191,14 @@ def test_flashinfers_workspace_is_as_large_as_its_variable_says(tmp_path: Path) 
         return next(e.bytes for e in (*ledger.entries, *ledger.outside) if e.name == "CUDA graphs")
 
     assert held("") - held("VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE=67108864 ") == (394 - 64) << 20
+
+
+def test_graphs_of_more_than_any_log_captures_are_as_wide_as_they_are_far_from_it() -> None:
+    """Four times the 512 tokens that published logs end at: four times the high end, whatever the sizes themselves count to."""
+    lines = []
+    for most in ("2048", "512"):
+        options = {"max_cudagraph_capture_size": most}
+        plan = planned("meta-llama/llama-3.1-8b", device="h100", max_num_batched_tokens=8192, engine_option=options)
+        lines += [entry for entry in plan.ledgers[0].entries if entry.name == "CUDA graphs"]
+    far, near = lines
+    assert far.high / far.bytes == pytest.approx(4 * near.high / near.bytes, rel=0.05)
