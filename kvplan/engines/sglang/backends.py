@@ -15,10 +15,15 @@ from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.releases import in_force
 from kvplan.engines.sglang.classes import LATENT_BLACKWELL, STATES_OF_ALL, UNPAGED_STATES
 from kvplan.engines.sglang.drafts import is_tree
-from kvplan.engines.sglang.pages import DECODE_ALONE
+from kvplan.engines.sglang.pages import BACKENDS, DECODE_ALONE
 from kvplan.engines.sglang.rules import SglangRules
 from kvplan.engines.sglang.traits import Traits
 
+#: Options that a release takes any word for, and the words that it knows when it comes to them (layers/attention, dllm/algorithm).
+WORDS: dict[str, tuple[str, ...]] = {
+    "speculative_draft_attention_backend": tuple(BACKENDS),
+    "dllm_algorithm": ("LowConfidence", "JointThreshold", "JointThresholdInDel", "Gemma4Renoise"),
+}
 TRTLLM_MHA, TRTLLM_MLA, FA4 = "trtllm_mha", "trtllm_mla", "fa4"
 #: Backends whose results do not depend on the batch; of these the first have no prefix cache then (server_args.py 0.5.3 to 0.5.23).
 UNSHARED, SHARED = ("flashinfer",), ("fa3", "triton", "fa4")
@@ -178,7 +183,11 @@ def reproducible(d: Deployment, rules: SglangRules, traits: Traits) -> tuple[Dep
     if not deterministic(d) or rules.deterministic == "asked" or sparse or refused or d.device is None:
         return d, ()
     set_before = rules.blackwell.get(named) or picked(d, rules, traits) == TRTLLM_MLA
-    if backend is None and (rules.deterministic == "picked" or named.startswith(_OWN) or (is_blackwell(d) and set_before)):
+    if backend is None and named in UNPAGED_STATES and rules.unpaged_states and traits.states and is_blackwell(d):
+        if not _lets_pages(d, rules):
+            return d, ()  # Triton's kernels, which are
+        backend = TRTLLM_MHA
+    elif backend is None and (rules.deterministic == "picked" or named.startswith(_OWN) or (is_blackwell(d) and set_before)):
         backend = usual(d, rules, traits)
     elif backend is None:
         newer = (capability(d) or 0) >= 100
