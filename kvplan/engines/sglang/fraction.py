@@ -107,7 +107,7 @@ def graphs_prefill(d: Deployment, rules: SglangRules, shape: SglangLayout, trait
         "stages": shape.pp > 1,
         "contexts": shape.dcp > 1,
         "amd": on_amd(d),
-        "experts": a2a != "none" if pieces else a2a not in _CAPTURED_A2A,
+        "experts": a2a not in (_CAPTURED_A2A if in_force("0.5.17", "", d.engine_version) else ("none",)),
         "adapters": bool(d.lora),
         "towers": (sees(d) or bool(d.model.encoder)) and named not in rules.seen_graphs,
         "tier": options.flag("enable_hierarchical_cache") or bool(options.number("cpu_offload_gb")),
