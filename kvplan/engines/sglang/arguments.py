@@ -122,7 +122,7 @@ ROWS = (
     row("--cuda-graph-bs-prefill", "@graph_tokens", takes="many", since="0.5.14"),
     row("--cuda-graph-config", "@graph_config", "json", since="0.5.14"),
     row("--speculative-draft-attention-backend", "option:speculative_draft_attention_backend", since="0.5.7"),
-    row("--dllm-algorithm", "option:dllm_algorithm", since="0.5.7", effect="either"),
+    row("--dllm-algorithm", "option:dllm_algorithm", since="0.5.6", effect="either"),
     row("--enable-deepep-moe", "option:moe_a2a_backend", takes="flag", value="deepep", since="0.4.6", until="0.5.4"),
     row("--enable-ep-moe", "@ep_moe", takes="flag", until="0.5.4"),
     row("--enable-two-batch-overlap", "option:enable_two_batch_overlap", takes="flag", since="0.4.7", effect="more"),

@@ -15,14 +15,24 @@ from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.releases import in_force
 from kvplan.engines.sglang.classes import LATENT_BLACKWELL, STATES_OF_ALL, UNPAGED_STATES
 from kvplan.engines.sglang.drafts import is_tree
-from kvplan.engines.sglang.pages import DECODE_ALONE
+from kvplan.engines.sglang.pages import BACKENDS, DECODE_ALONE
 from kvplan.engines.sglang.rules import SglangRules
 from kvplan.engines.sglang.traits import Traits
 
+#: Options that a release takes any word for, and the words that it knows when it comes to them (layers/attention, dllm/algorithm).
+WORDS: dict[str, tuple[str, ...]] = {
+    "speculative_draft_attention_backend": tuple(BACKENDS),
+    "dllm_algorithm": ("LowConfidence", "JointThreshold", "JointThresholdInDel", "Gemma4Renoise"),
+}
 TRTLLM_MHA, TRTLLM_MLA, FA4 = "trtllm_mha", "trtllm_mla", "fa4"
 #: Backends whose results do not depend on the batch; of these the first have no prefix cache then (server_args.py 0.5.3 to 0.5.23).
 UNSHARED, SHARED = ("flashinfer",), ("fa3", "triton", "fa4")
 DETERMINISTIC = (*UNSHARED, *SHARED)
+#: Classes that have Triton's kernels where they have none of NVIDIA's, by the first release; EXAONE's with windows.
+_TRITON_ELSEWHERE = {
+    "Gemma4ForConditionalGeneration": "", "Gemma4UnifiedForConditionalGeneration": "", "Gemma4ForCausalLM": "0.5.13",
+    "Olmo2ForCausalLM": "0.5.4", "Exaone4ForCausalLM": "0.5.9", "ExaoneMoEForCausalLM": "0.5.9", "ExaoneMoeForCausalLM": "0.5.9",
+}  # fmt: skip
 #: Classes whose backend is set before (arg_groups/model_overrides/gemma4.py).
 _OWN = ("Gemma4",)
 #: Classes whose own backend is taken where none is named of either phase, too (is_attention_backend_not_set).
@@ -178,7 +188,11 @@ def reproducible(d: Deployment, rules: SglangRules, traits: Traits) -> tuple[Dep
     if not deterministic(d) or rules.deterministic == "asked" or sparse or refused or d.device is None:
         return d, ()
     set_before = rules.blackwell.get(named) or picked(d, rules, traits) == TRTLLM_MLA
-    if backend is None and (rules.deterministic == "picked" or named.startswith(_OWN) or (is_blackwell(d) and set_before)):
+    if backend is None and named in UNPAGED_STATES and rules.unpaged_states and traits.states and is_blackwell(d):
+        if not _lets_pages(d, rules):
+            return d, ()  # Triton's kernels, which are
+        backend = TRTLLM_MHA
+    elif backend is None and (rules.deterministic == "picked" or named.startswith(_OWN) or (is_blackwell(d) and set_before)):
         backend = usual(d, rules, traits)
     elif backend is None:
         newer = (capability(d) or 0) >= 100
@@ -220,8 +234,12 @@ def usual(d: Deployment, rules: SglangRules, traits: Traits) -> str | None:
 
 
 def _on_rocm(d: Deployment, traits: Traits) -> str:
-    """AITER's kernels, but for gpt-oss before 0.5.10, and for latents whose heads on a rank are neither 16 nor 128."""
-    if (d.model.architecture or "").startswith("GptOss") and not in_force("0.5.10", "", d.engine_version):
+    """AITER's kernels, but for classes with Triton's (arg_groups/model_overrides: Gemma 4, EXAONE, OLMo 2; gpt-oss before 0.5.10), and for
+    latents whose heads on a rank are neither 16 nor 128."""
+    named = d.model.architecture or ""
+    early = named.startswith("GptOss") and not in_force("0.5.10", "", d.engine_version)
+    own = named in _TRITON_ELSEWHERE and in_force(_TRITON_ELSEWHERE[named], "", d.engine_version)
+    if early or (own and (traits.windows or not named.startswith("Exaone"))):
         return "triton"
     mixers = (mixer for block in d.model.blocks.values() for mixer in block.mixers if mixer.kind.startswith("mla"))
     heads = next((getattr(mixer, "heads", 0) for mixer in mixers), 0)

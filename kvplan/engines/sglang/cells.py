@@ -239,7 +239,8 @@ def with_workspace(cells: Cells, layers: Sequence[LayerBytes], rules: SglangRule
     if not rules.fp4_workspace or dtype != "nvfp4" or cells.latent or cells.n_swa:
         return cells
     widest = max((x.charged for x in layers if x.kv_token), default=0)
-    made = max((x.kv_token for x in layers), default=0) if split.unpacked and not split.one_pool else 0
+    packed = not split.one_pool and (rules.fp4_states or not split.states)
+    made = max((x.kv_token for x in layers), default=0) if split.unpacked and packed else 0
     return cells._replace(full=cells.full + widest * 16 // 9, full_held=cells.full_held + made * 16 // 9)
 
 

@@ -98,7 +98,7 @@ CLASSES: tuple[Stop, ...] = (
     ),
     Stop(
         "diffusion", "Unknown diffusion LLM: {class:w}", "its blocks are not denoised", (Move("option:dllm_algorithm", "none"),),
-        "dllm/config.py DllmConfig.from_server_args", since="0.5.7", when=no_diffusion,
+        "dllm/config.py DllmConfig.from_server_args", since="0.5.6", when=no_diffusion,
     ),
     Stop(
         "quantisation", "{method:w} quantization is currently not supported in ROCm.", "AMD GPUs load ModelOpt's checkpoints by no method",

@@ -49,6 +49,27 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "Currently speculative MoE runner backend cannot be flashinfer_trtllm for risk in some draft models.", "0.5.7", "0.5.10",
     ),
     Exclusion(
+        "speculative_use_rejection_sampling=*&speculative_algorithm=STANDALONE", "speculative_algorithm=",
+        "--speculative-use-rejection-sampling is only supported for EAGLE / EAGLE3 / NEXTN", "0.5.14",
+    ),
+    Exclusion(
+        f"speculative_use_rejection_sampling=*&{_EAGLE}", "speculative_eagle_topk=,1",
+        "--speculative-use-rejection-sampling requires --speculative-eagle-topk=1.", "0.5.14",
+    ),
+    Exclusion(
+        f"speculative_use_rejection_sampling=*&{_EAGLE}", "enable_multi_layer_eagle=",
+        "--speculative-use-rejection-sampling is not supported with multi-layer EAGLE", "0.5.14", "0.5.16",
+    ),
+    Exclusion(
+        f"speculative_use_rejection_sampling=*&{_EAGLE}", "enable_deterministic_inference=",
+        "--speculative-use-rejection-sampling is incompatible with --enable-deterministic-inference", "0.5.14", "0.5.23",
+    ),
+    Exclusion(
+        f"speculative_use_rejection_sampling=*&{_EAGLE}",
+        "speculative_accept_threshold_single=,1,1.0&speculative_accept_threshold_acc=,1,1.0",
+        "--speculative-use-rejection-sampling is incompatible with --speculative-accept-threshold-single / -acc", "0.5.14",
+    ),
+    Exclusion(
         "speculative_draft_sink_size=*", "speculative_draft_window_size=*",
         "--speculative-draft-sink-size requires --speculative-draft-window-size.", "0.5.21",
     ),

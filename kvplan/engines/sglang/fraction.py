@@ -107,7 +107,7 @@ def graphs_prefill(d: Deployment, rules: SglangRules, shape: SglangLayout, trait
         "stages": shape.pp > 1,
         "contexts": shape.dcp > 1,
         "amd": on_amd(d),
-        "experts": a2a != "none" if pieces else a2a not in _CAPTURED_A2A,
+        "experts": a2a not in (_CAPTURED_A2A if in_force("0.5.17", "", d.engine_version) else ("none",)),
         "adapters": bool(d.lora),
         "towers": (sees(d) or bool(d.model.encoder)) and named not in rules.seen_graphs,
         "tier": options.flag("enable_hierarchical_cache") or bool(options.number("cpu_offload_gb")),
@@ -144,10 +144,11 @@ def default_fraction(
         step = (d.max_num_seqs or graph_bs) * (options.count("speculative_num_draft_tokens") or (spec.tokens + 1 if spec else 1))
     if graphs_prefill(d, rules, shape, traits, spec):
         usual = min(chunk, options.count("max_total_tokens") or chunk, _LLAMA_2 if "llama-2" in _said(d) else chunk)
-        largest = options.count("cuda_graph_max_bs_prefill") or usual
+        told = options.count("cuda_graph_max_bs_prefill")
+        largest = told or usual
         if rules.graphed_context and (asked := d.max_model_len or d.context):
             largest = min(largest, asked)
-        sizes = _listed(d) or (0 if whole else memory.prefill_graph_sizes(largest))
+        sizes = _listed(d) or (0 if whole and not told else memory.prefill_graph_sizes(largest))
     groups = int(rules.lone_groups and options.flag("enable_dp_attention")) if shape.attention_dp == 1 else shape.attention_dp
     decodes = (rules.eager_graphs or not d.enforce_eager) and not options.flag("disable_decode_cuda_graph")
     shown = memory.FractionInputs(

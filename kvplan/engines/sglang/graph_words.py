@@ -43,9 +43,10 @@ def graphs_of(given: Mapping[str, Given], question: dict[str, Given]) -> list[Fi
                 question[f"engine_option.{to}"] = moved(config, ",".join(map(str, value)) if isinstance(value, list) else value)
             if key == "backend":
                 backends[phase] = moved(config, value)
-    decode, prefill = (one if one and one.value == "disabled" else None for one in backends.values())
+    eager = question.pop("enforce_eager", None)
+    decode, prefill = (eager if one is None else one if one.value == "disabled" else None for one in backends.values())
     if decode and prefill:
-        question["enforce_eager"] = moved(decode, True)
+        question["enforce_eager"] = eager or moved(decode, True)
     elif prefill:
         question["engine_option.disable_prefill_cuda_graph"] = moved(prefill, True)
     elif decode:

@@ -207,7 +207,7 @@ def _pools(stage: SglangStage, t: Tokens, states: States | None, running: int, k
         spare += (k.index_copies - 1) * (-page * cells.indexer // k.index_copies if charged else t.total * cells.indexer)
     own = states and states.at(cells, running, k, rules)
     if own and rules.radix_states == "none":
-        held = min(k.max_running or running, own.slots * k.state_groups)  # 0.5.3 model_runner.py: as many as all groups' requests
+        held = min(k.max_running or running, own.slots)  # 0.5.3 model_runner.py init_memory_pool: asked requests, of all groups
         own = own._replace(allocated=max(held, running) + 1)
     return SglangPools(
         stage=stage,

@@ -364,7 +364,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
         },
     ),
     ("0.5.15", {"split": _SPLIT_0515, "window_drafts": True, "v4_states": "requests", "one_buffer": "counted"}),
-    ("0.5.16", {"split": _SPLIT_0516, "fp4_workspace": True, "extra_buffer": _EXTRA_0516, "window_checked": "ratio"}),
+    ("0.5.16", {"split": _SPLIT_0516, "fp4_workspace": True, "fp4_states": True, "extra_buffer": _EXTRA_0516, "window_checked": "ratio"}),
     (
         "0.5.17",
         {
@@ -375,7 +375,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "lora_attention": True,
         },
     ),
-    ("0.5.18", {"split": _SPLIT_0518, "mm_reserve_mib": 100, "request_caps": True, "dsa_elides": "alone", "fp4_states": True}),
+    ("0.5.18", {"split": _SPLIT_0518, "mm_reserve_mib": 100, "request_caps": True, "dsa_elides": "alone"}),
     ("0.5.19", {"extra_buffer": _EXTRA_0519, "one_buffer": "padded"}),
     (
         "0.5.20",

@@ -195,7 +195,7 @@ def _check(d: Deployment, options: Options, shape: SglangLayout) -> None:
         raise SpecError("max_num_batched_tokens", [("", "prompts go in whole with disable_chunked_prefill: take out one of the two")])
     for key in PARSED:
         options.text(key, tuple(" ".join(CHOICES["--" + key.replace("_", "-")].values()).split()))
-    for key, takes in deepseek_v41.CHOICES.items():
+    for key, takes in (deepseek_v41.CHOICES | backends.WORDS).items():
         options.text(key, takes)
     options.number("cpu_offload_gb")
     for key in COUNTS:

@@ -142,3 +142,31 @@ def test_determinism_keeps_prefixes_off_before_or_after_the_tier_is_looked_at() 
     for version, there in (("0.5.7", False), ("0.5.11", False), ("0.5.12", True)):
         assert bool(stopped("qwen/qwen3-32b", version, engine_option=option)) is there
     assert stopped("qwen/qwen3-32b", "0.5.7", engine_option=option | {"disable_radix_cache": "true"})
+
+
+@pytest.mark.parametrize(
+    ("model", "version", "takes"),
+    [  # arg_groups/model_overrides/gemma4.py and olmo2.py; Llama has AITER's
+        ("google/gemma-4-e2b", "0.5.23", False),
+        ("google/gemma-4-e2b", "0.5.12", False),
+        (LLAMA, "0.5.23", True),
+    ],
+)
+def test_classes_with_triton_on_amd_gpus(model: str, version: str, takes: bool) -> None:
+    plan = kvplan.estimate(model, engine="sglang", engine_version=version, device="mi300x", context=32768, advise=False)
+    assert any("AITER attention backend scales" in note for note in plan.model.notes) is takes
+
+
+def test_determinism_meets_a_backend_that_the_class_has_set() -> None:
+    """0.5.18 arg_groups/overrides.py _qwen3_5_hybrid_overrides: trtllm_mha beside drafts on a B200, else Triton's kernels."""
+    option = {"enable_deterministic_inference": "true"}
+    drafted = stopped("qwen/qwen3.5-27b", "0.5.18", device="b200", speculative="nextn:2", engine_option=option)
+    assert "supported for deterministic inference" in (drafted or "")
+    assert stopped("qwen/qwen3.5-27b", "0.5.18", device="b200", engine_option=option) is None
+
+
+def test_a_diffusion_algorithm_is_for_diffusion_models() -> None:
+    """dllm/config.py DllmConfig.from_server_args."""
+    option = {"dllm_algorithm": "LowConfidence"}
+    for version in ("0.5.6", "0.5.23"):
+        assert "Unknown diffusion LLM: LlamaForCausalLM" in (stopped(LLAMA, version, engine_option=option) or "")

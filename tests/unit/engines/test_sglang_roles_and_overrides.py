@@ -202,12 +202,13 @@ def test_inputs_from_which_states_are_replayed() -> None:
     assert pool(more, "state pool") - pool(plain, "state pool") == 21 * ring
 
 
-def test_state_slots_of_all_attention_groups() -> None:
-    """0.5.3 model_runner.py init_memory_pool: max_running_requests before it is dealt out to 2 groups, and one more."""
+def test_state_slots_of_attention_groups() -> None:
+    """0.5.3 model_runner.py init_memory_pool: max_running_requests of all groups, at most a group's slots, and one more."""
     options = {"enable_dp_attention": "true", "disable_overlap_schedule": "true"}
-    one, two = (plan("qwen/qwen3-next-80b-a3b", "0.5.3", options, tp=8, dp=dp, max_num_seqs=8, context=4096) for dp in (4, 8))
-    assert pool(two, "state pool") == 2 * pool(one, "state pool")  # 2 ranks share a state, and one holds it
-    assert pool(one, "state pool") == 9 * 36 * ((2 * 16 * 128 + 32 * 128) // 2 * 3 * 2 + 32 // 2 * 128 * 128 * 4)
+    slot = 36 * ((2 * 16 * 128 + 32 * 128) // 2 * 3 * 2 + 32 // 2 * 128 * 128 * 4)  # of 2 ranks that share a state
+    for more, dp, held in (({}, 4, 3 * slot), ({}, 8, 2 * 2 * slot), ({"max_mamba_cache_size": "64"}, 4, 9 * slot)):
+        found = plan("qwen/qwen3-next-80b-a3b", "0.5.3", options | more, tp=8, dp=dp, max_num_seqs=8, context=4096)
+        assert pool(found, "state pool") == held
 
 
 def test_prefill_graphs_of_576_tokens() -> None:
