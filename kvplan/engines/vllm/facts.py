@@ -79,6 +79,7 @@ OPTIONS: dict[str, str] = {
     "max_cudagraph_capture_size": "the largest of them, in the release's own list",
     "cuda_graph_sizes": "--cuda-graph-sizes of 0.9.1 to 0.12: the same as one number or a list",
     "cudagraph_mode": "NONE, PIECEWISE, FULL, FULL_DECODE_ONLY or FULL_AND_PIECEWISE: which graphs there are",
+    "moe_backend": "the kernels of experts, which not every format and GPU has; what they take is not modelled",
     "all2all_backend": "how data-parallel ranks exchange the tokens of experts: DeepEP's kernels have buffers of their own",
     "deepep_buffer_size_mb": "VLLM_DEEPEP_BUFFER_SIZE_MB: MiB of each of DeepEP's fixed buffers; 1,024 by default",
     "moe_dp_chunk_size": "VLLM_MOE_DP_CHUNK_SIZE: tokens of a rank that are exchanged at once up to 0.19; 256 by default",

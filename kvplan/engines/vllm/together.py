@@ -200,6 +200,8 @@ def _drafted(given: Mapping[str, Given], asked: tuple[int, ...]) -> Iterator[Fin
          "FLy requires fly_window_size to be smaller than num_speculative_tokens"),
         (synthetic and isinstance(parts, list) and drafts > 0 and len(parts) != drafts, (0, 20),
          f"synthetic_acceptance_rates must have length {drafts}"),
+        (synthetic and isinstance(parts, list) and any(isinstance(n, int | float) for n in parts) and sorted(parts, reverse=True) != parts,
+         (0, 20), f"synthetic_acceptance_rates must be non-increasing, got {parts}"),
         (synthetic and isinstance(mean, int | float) and drafts > 0 and not 1 <= mean <= drafts + 1, (0, 20),
          f"synthetic_acceptance_length must be in [1, {drafts + 1}]"),
         (said.get("draft_lm_head_quantization") is not None and method not in ("eagle", "eagle3", "mtp"), (0, 33),
