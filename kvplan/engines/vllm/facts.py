@@ -16,6 +16,7 @@ OPTIONS: dict[str, str] = {
     "quantization": "the method that weights are loaded with, which the checkpoint's own must be; awq or gptq, up to 0.23, by kernels that "
     "unpack a matrix, where Marlin's could run",
     "allow_deprecated_quantization": "a checkpoint in a method that the release is to lose is loaded all the same",
+    "draft_max_model_len": "max_model_len of --speculative-config: no more than the drafter and the target take",
     "draft_quantization": "quantization of --speculative-config: how a drafter's weights are made as they are loaded, or what they are",
     "draft_kv_cache_dtype": "kv_cache_dtype of --speculative-config: the format of the drafter's cache, the model's where it is not given",
     "draft_tensor_parallel_size": "of --speculative-config: ranks of the drafter; V1 builds it over all ranks of its target",
