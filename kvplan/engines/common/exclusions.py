@@ -11,6 +11,9 @@ from kvplan.engines.common.releases import in_force
 from kvplan.engines.common.words import START, Finding, refuse
 from kvplan.spec import ModelSpec
 
+#: Encoder-decoder classes whose encoder is the medium's own.
+HEARING = ("WhisperForConditionalGeneration",)
+
 
 class Exclusion(NamedTuple):
     """What an engine stops with where options hold (`asked`) and others do not (`wants`).
@@ -57,10 +60,13 @@ def excluded(table: tuple[Exclusion, ...], seen: Mapping[str, Any], version: str
 
 
 def kinds(model: ModelSpec) -> frozenset[str]:
-    """What an engine's options may ask of a model: that it is text alone, takes media, has an encoder, or no experts."""
-    found = {"media"} if model.towers else {"text"} if (model.architecture or "").endswith("ForCausalLM") and not model.encoder else set()
+    """What an engine's options may ask of a model: that it is text alone, takes media, has an encoder or none, or no experts."""
+    hears = model.encoder is not None and (model.architecture or "") in HEARING
+    found = {"media"} if model.towers or hears else set[str]()
+    if not found and (model.architecture or "").endswith("ForCausalLM") and not model.encoder:
+        found = {"text"}
     routed = any(mlp.kind == "moe" for block in model.blocks.values() for mlp in block.mlps)
-    return frozenset(found | ({"encoder-decoder"} if model.encoder else set()) | (set() if routed else {"dense"}))
+    return frozenset(found | {"encoder-decoder" if model.encoder else "decoder"} | (set() if routed else {"dense"}))
 
 
 def _wanted(terms: str, seen: Mapping[str, Any]) -> bool:

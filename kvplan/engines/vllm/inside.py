@@ -34,6 +34,14 @@ _COMPILATION = (
         )
         for most in ("encoder_cudagraph_max_vision_items_per_batch", "encoder_cudagraph_max_frames_per_batch")
     ),
+    *(
+        Exclusion(
+            f"compilation_config.dynamic_shapes_config.{key}",
+            "enforce_eager=True|optimization_level=0|compilation_config.mode=0,NONE,none",
+            f"{shapes} requires VLLM_USE_BYTECODE_HOOK=0", "0.13",
+        )
+        for key, shapes in (("type=unbacked", "UNBACKED dynamic shapes"), ("evaluate_guards=True", "dynamic_shapes_config.evaluate_guards"))
+    ),
     Exclusion(
         r"compilation_config.compile_sizes.*^(?!cudagraph_capture_sizes$)[A-Za-z_].*", "compilation_config.compile_sizes=",
         "Unrecognized size type in compile_sizes, expect 'cudagraph_capture_sizes'",
@@ -155,6 +163,16 @@ INSIDE: tuple[Exclusion, ...] = (
         Exclusion(f"{name}=TORCH_SDPA,NO_ATTENTION,torch_sdpa,no_attention", f"{name}=", "Selected backend is not valid for this "
                   "configuration: there is no class of it")
         for name in ("attention_backend", "attention_config.backend")
+    ),
+    Exclusion(
+        "long_prefill_token_threshold=*&max_model_len=*&long_prefill_token_threshold>max_model_len", "long_prefill_token_threshold=",
+        "long_prefill_token_threshold cannot be greater than the max_model_len", "0.27", of="decoder",
+    ),
+    *(
+        Exclusion(f"limit_mm_per_prompt.{at}^-.*", "limit_mm_per_prompt=", "limit_per_prompt.count Input should be greater than or equal "
+                  "to 0", "0.11.1", of="media")
+        for kind in _SIZES
+        for at in (kind, f"{kind}.count")
     ),
     Exclusion("grpc=True&grpc_port=*", "grpc=", "--grpc and --grpc-port are mutually exclusive", "0.32"),
     Exclusion(

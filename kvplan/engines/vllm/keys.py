@@ -14,10 +14,13 @@ _SINCE_0_16 = ("", "0.16")
 _IR_OPS = Config({("", ""): "rms_norm", ("0.20.2", ""): "fused_add_rms_norm", ("0.29.0", ""): "gelu_and_mul_sparse"}, _SINCE_0_16)
 
 #: Kinds of a cache's layers (v1/kv_cache_interface.py KVCacheSpecKind).
-KINDS = (
-    "chunked_local_attention cross_attention encoder_only_attention full_attention mamba mla_attention sink_full_attention sliding_window "
-    "sliding_window_mla unknown"
-)
+KINDS = """chunked_local_attention cross_attention encoder_only_attention full_attention mamba mla_attention sink_full_attention
+    sliding_window sliding_window_mla unknown"""
+
+LOADS = """device download_dir ignore_patterns load_format model_loader_extra_config pt_load_map_location safetensors_load_strategy
+    use_tqdm_on_load"""
+HISTOGRAMS = """inter_token_latency iteration_tokens kv_cache_residency request_latency request_num_preemptions request_params_n
+    request_tokens time_to_first_token"""
 
 #: Objects of any keys (dict fields of config/model.py, multimodal.py, vllm.py).
 FREE = (
@@ -56,24 +59,10 @@ OBJECTS: dict[str, Config] = {
     ),
     "--quantization-config": Config({("", ""): "ignore linear moe", ("0.29.0", ""): "targets"}, _SINCE_0_16),
     "--attention-config.backend_per_kind": Config({("", ""): KINDS}, _SINCE_0_16),
-    "--custom-histogram-buckets": Config(
-        {
-            ("", ""): (
-                "inter_token_latency iteration_tokens kv_cache_residency request_latency request_num_preemptions request_params_n "
-                "request_tokens time_to_first_token"
-            ),
-        },
-    ),
+    "--custom-histogram-buckets": Config({("", ""): HISTOGRAMS}),
     "--reasoning-effort-map": Config({("", ""): "none minimal low medium high xhigh max"}),
     "--speculative-config.draft_load_config": Config(
-        {
-            ("", ""): (
-                "device download_dir ignore_patterns load_format model_loader_extra_config pt_load_map_location "
-                "safetensors_load_strategy use_tqdm_on_load"
-            ),
-            ("0.20.2", ""): "safetensors_prefetch_block_size safetensors_prefetch_num_threads",
-        },
-        _SINCE_0_16,
+        {("", ""): LOADS, ("0.20.2", ""): "safetensors_prefetch_block_size safetensors_prefetch_num_threads"}, _SINCE_0_16
     ),
     "--reasoning-config": Config(
         {("", ""): "reasoning_end_str reasoning_start_str", ("0.19.1", ""): "reasoning_parser"},
@@ -277,19 +266,20 @@ OBJECTS: dict[str, Config] = {
 
 #: Connectors of --kv-transfer-config that a release brings; others need their kv_connector_module_path.
 CONNECTORS: Times = {
-    ("", ""): "LMCacheConnectorV1 MooncakeConnector MooncakeStoreConnector MultiConnector NixlConnector",
+    ("", ""): "LMCacheConnectorV1 MultiConnector NixlConnector",
     ("", "0.10.2"): "LMCacheConnector PyNcclConnector",
     ("", "0.13.0"): "SharedStorageConnector",
     ("0.9.1", "0.24.0"): "P2pNcclConnector",
     ("0.10.2", ""): "OffloadingConnector",
     ("0.11.0", ""): "DecodeBenchConnector LMCacheMPConnector",
-    ("0.12.0", ""): "ExampleConnector",
+    ("0.12.0", ""): "ExampleConnector MooncakeConnector",
     ("0.13.0", ""): "MoRIIOConnector",
     ("0.16.0", ""): "ExampleHiddenStatesConnector",
     ("0.17.1", ""): "FlexKVConnectorV1",
     ("0.18.1", ""): "SimpleCPUOffloadConnector",
     ("0.19.1", ""): "HF3FSKVConnector",
     ("0.23.0", ""): "NixlPullConnector NixlPushConnector",
+    ("0.20.2", ""): "MooncakeStoreConnector",
     ("0.29.0", ""): "HiSparseConnector",
 }
 

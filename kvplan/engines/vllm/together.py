@@ -107,9 +107,6 @@ def _halved(given: Mapping[str, Given], asked: tuple[int, ...]) -> Iterator[Find
 
 
 def _prefill(given: Mapping[str, Given], asked: tuple[int, ...]) -> Iterator[Finding]:
-    one, length = given.get("@long_prefill"), given.get("max_model_len")
-    if one and length and 0 < length.value < one.value and asked >= (0, 27):
-        yield refuse(f"{one.spelled} {one.value:,} is above {length.spelled} {length.value:,}; the engine stops", one.place)
     method = _method(given)
     if (one := given.get("!--kv-sharing-fast-prefill")) and one.value and method in READS_HIDDEN:
         yield refuse(f"{one.spelled} with {method[:40]}, which needs correct logits of every token; the engine stops", one.place)
