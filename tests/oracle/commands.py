@@ -10,6 +10,7 @@ from kvplan.engines.common.command_line import read
 from kvplan.engines.common.exclusions import kinds
 from kvplan.engines.common.words import words
 from kvplan.errors import KvplanError, UnsupportedError
+from kvplan.manifests.weights import told
 from kvplan.planner.plan import Plan
 from tests import conftest
 
@@ -32,6 +33,8 @@ def planned(table: Arguments, option: str, row: dict[str, Any], release: str, kv
         model = model.changed(method=None)
     if asked.get("kv_dtype") in (None, "auto") and model.kv_dtype and plain:
         asked["kv_dtype"] = asked.get("dtype", "bf16")
+    if answer.weights:  # as `check` does
+        options = dict(told(table.name, options.items(), answer.weights))
     written = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()}
     try:
         return conftest.planned(model, engine=table.name, engine_version=release, device=row["device"], engine_option=written, **asked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -10,13 +11,17 @@ from kvplan.engines.common.releases import in_force
 from kvplan.engines.common.words import START, Finding, refuse
 from kvplan.spec import ModelSpec
 
+#: Encoder-decoder classes whose encoder is the medium's own.
+HEARING = ("WhisperForConditionalGeneration",)
+
 
 class Exclusion(NamedTuple):
     """What an engine stops with where options hold (`asked`) and others do not (`wants`).
 
     Terms: `key=a,b` (one of these values; an empty one: not given), `key=*` (given), `key<=N`, `key>N` (N: a number or another key),
-    `key~text` (has it within but for spaces, all of it known); `&` all of several terms, `|` any. Keys are long options with `_`. since,
-    before: first release that says so, first that does not any more; empty: always. of: the kind of model (`kinds`) of which it says so;
+    `key~text` (has it within but for spaces, all of it known), `key^regex` (its text is such); `&` all of several terms, `|` any. Keys are
+    long options with `_`, or one and a key of its object behind a dot (`.*`: any member of a list). since, before: first release that says
+    so, first that does not any more; empty: always. of: the kind of model (`kinds`) of which it says so;
     empty: any.
     """
 
@@ -30,16 +35,19 @@ class Exclusion(NamedTuple):
     @property
     def keys(self) -> frozenset[str]:
         """The options that it speaks of."""
-        return frozenset(term[1] for one in re.split(r"[&|]", f"{self.asked}&{self.wants}") if (term := _TERM.fullmatch(one)))
+        return _options(f"{self.asked}&{self.wants}")
 
     @property
     def lifted_by(self) -> frozenset[str]:
         """The options that it wants, beside those that are asked."""
-        asked, wants = ({term[1] for one in re.split(r"[&|]", text) if (term := _TERM.fullmatch(one))} for text in (self.asked, self.wants))
-        return frozenset(wants - asked)
+        return _options(self.wants) - _options(self.asked)
 
 
-_TERM = re.compile(r"(\w+)(=|<=|>|~)(.*)")
+def _options(terms: str) -> frozenset[str]:
+    return frozenset(term[1].partition(".")[0] for one in re.split(r"[&|]", terms) if (term := _TERM.fullmatch(one)))
+
+
+_TERM = re.compile(r"([\w.*]+?)(=|<=|>|~|\^)(.*)")
 
 
 def excluded(table: tuple[Exclusion, ...], seen: Mapping[str, Any], version: str | None) -> Iterator[tuple[str, Finding]]:
@@ -52,10 +60,13 @@ def excluded(table: tuple[Exclusion, ...], seen: Mapping[str, Any], version: str
 
 
 def kinds(model: ModelSpec) -> frozenset[str]:
-    """What an engine's options may ask of a model: that it is text alone, takes media, has an encoder, or no experts."""
-    found = {"media"} if model.towers else {"text"} if (model.architecture or "").endswith("ForCausalLM") and not model.encoder else set()
+    """What an engine's options may ask of a model: that it is text alone, takes media, has an encoder or none, or no experts."""
+    hears = model.encoder is not None and (model.architecture or "") in HEARING
+    found = {"media"} if model.towers or hears else set[str]()
+    if not found and (model.architecture or "").endswith("ForCausalLM") and not model.encoder:
+        found = {"text"}
     routed = any(mlp.kind == "moe" for block in model.blocks.values() for mlp in block.mlps)
-    return frozenset(found | ({"encoder-decoder"} if model.encoder else set()) | (set() if routed else {"dense"}))
+    return frozenset(found | {"encoder-decoder" if model.encoder else "decoder"} | (set() if routed else {"dense"}))
 
 
 def _wanted(terms: str, seen: Mapping[str, Any]) -> bool:
@@ -68,13 +79,36 @@ def _holds(term: str, seen: Mapping[str, Any], *, either: bool = False) -> bool:
     match = _TERM.fullmatch(term)
     assert match is not None, term
     key, operator, value = match.groups()
-    said = seen.get(key)
+    option, _, inner = key.partition(".")
+    said = seen.get(option)
     if said is False:  # the --no- form of a switch
         said = None
+    if inner:
+        return any(_is(one, operator, value, seen) for one in _inside(said, inner.split(".")))
+    return _is(said, operator, value, seen)
+
+
+def _inside(said: Any, keys: list[str]) -> list[Any]:
+    """What stands at these keys of an object that is written as JSON: nothing is None, and no member of a list none at all."""
+    try:
+        found = [json.loads(said)] if isinstance(said, str) and "$" not in said else [None]
+    except ValueError:
+        return [None]
+    for key in keys:
+        if key == "*":
+            found = [member for one in found if isinstance(one, list) for member in one]
+        else:
+            found = [one.get(key) if isinstance(one, dict) else None for one in found]
+    return found
+
+
+def _is(said: Any, operator: str, value: str, seen: Mapping[str, Any]) -> bool:
     if operator == "=":
         return said is not None if value == "*" else ("" if said is None else str(said)) in value.split(",")
     if operator == "~":
         return value in str(said or "").replace(" ", "") and "$" not in str(said)
+    if operator == "^":
+        return said is not None and bool(re.fullmatch(value, str(said)))
     try:
         most = float(seen.get(value, value))
         return said is not None and (float(said) <= most if operator == "<=" else float(said) > most)

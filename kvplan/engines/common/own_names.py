@@ -166,12 +166,14 @@ def _value(row: Argument, key: str, value: str) -> Any:
 def stop_of_words(table: Arguments, asked: Mapping[str, Any], of: Set[str], version: str | None) -> str:
     """Why an engine would stop at engine options of a question beside the rest, as its command would say them; empty where it goes on, or
     can not be told so. Left out is what its parser says of one option alone, which a question has by names of its own, and what a rank or
-    a node of a command would lift: a question has none.
+    a node of a command would lift, or an option that a question has no name for.
 
     asked  names of the question that were chosen, engine options as `option:KEY`
     of     the kind of model (exclusions.py kinds)
     """
-    elsewhere = {name.lstrip("-").replace("-", "_") for row in table.rows if row.to in ELSEWHERE for name in row.names}
+    unsaid = [row for row in table.rows if row.to in ELSEWHERE or row.to.startswith("!")]
+    elsewhere = {name.lstrip("-").replace("-", "_") for row in unsaid for name in row.names}
+
     told = {RELEASE: Given(version, version)} if version else {}
     names = {name: value for name, value in asked.items() if not name.startswith("option:")}
     try:

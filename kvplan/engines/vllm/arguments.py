@@ -23,8 +23,9 @@ from kvplan.engines.common.arguments import (
 )
 from kvplan.engines.common.kinds import limits, structure
 from kvplan.engines.common.libraries import LOUD
+from kvplan.engines.common.lora import MODULES
 from kvplan.engines.common.options import read_lora, read_speculative
-from kvplan.engines.common.words import Finding, Given, refuse
+from kvplan.engines.common.words import Finding, Given, refuse, warn
 from kvplan.engines.vllm import for_v0, objects
 from kvplan.engines.vllm.bounds import BOUNDS
 from kvplan.engines.vllm.choices import CHOICES
@@ -33,6 +34,7 @@ from kvplan.engines.vllm.connectors import hybrid_off
 from kvplan.engines.vllm.drafter import KEYS as DRAFTER
 from kvplan.engines.vllm.exclusions import EXCLUSIONS
 from kvplan.engines.vllm.images import NGC, RUNPOD
+from kvplan.engines.vllm.inside import INSIDE
 from kvplan.engines.vllm.keys import OBJECTS
 from kvplan.engines.vllm.media import LIMITS, MEDIA_IO, PROCESSOR
 from kvplan.engines.vllm.media_said import media_said
@@ -45,9 +47,9 @@ from kvplan.engines.vllm.variables import QUIET, TIMES
 from kvplan.errors import UnsupportedError
 
 RELEASES = (
-    "0.8.5", "0.9.1", "0.9.2", "0.10.0", "0.10.2", "0.11.0", "0.11.1", "0.12.0", "0.13.0", "0.14.0", "0.15.0", "0.16.0", "0.17.1",
-    "0.18.0", "0.19.0", "0.20.0", "0.21.0", "0.22.0", "0.23.0", "0.24.0", "0.25.0", "0.26.0", "0.27.0", "0.28.0", "0.29.0", "0.30.0",
-    "0.31.0", "0.32.0", "0.33.0",
+    "0.8.5", "0.9.1", "0.9.2", "0.10.0", "0.10.2", "0.11.0", "0.11.1", "0.11.2", "0.12.0", "0.13.0", "0.14.0", "0.14.1",
+    "0.15.0", "0.16.0", "0.17.1", "0.18.0", "0.19.0", "0.20.0", "0.20.2", "0.21.0", "0.22.0", "0.23.0", "0.24.0", "0.25.0",
+    "0.26.0", "0.27.0", "0.28.0", "0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0",
 )  # fmt: skip
 #: Options of words, which are joined by commas.
 WORDS = {"@lora_modules": "lora_target_modules", "@skipped": "kv_cache_dtype_skip_layers"}
@@ -86,7 +88,12 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         findings += few_cpu_loras(given)
     for name, option in WORDS.items():
         if (one := given.get(name)) and (name != "@lora_modules" or "lora" in question):
-            question[f"engine_option.{option}"] = moved(one, ",".join(one.value))
+            strange = [word for word in one.value if word not in (*MODULES, "all", "all-linear")] if name == "@lora_modules" else []
+            if kept := [word for word in one.value if word not in strange]:
+                question[f"engine_option.{option}"] = moved(one, ",".join(kept))
+            if strange:
+                message = f"{one.spelled}: no matrix of a layer that we know is called {', '.join(strange)[:60]}"
+                findings.append(warn("not-modelled-less", message, one.place))
     for option in ("max_cpu_loras", "api_server_count"):  # below 1: as not given, and an engine without a server (entrypoints/cli/serve.py)
         if (one := given.get(f"option:{option}")) and one.value <= 0:
             del question[f"engine_option.{option}"]
@@ -248,7 +255,7 @@ ARGUMENTS = Arguments(
     packed_only=NEEDS_SETTINGS,
     experts_only=EXPERTS_ALONE,
     own_code=OWN_CODE,
-    exclusions=EXCLUSIONS,
+    exclusions=EXCLUSIONS + INSIDE,
     optional=frozenset(
         {"max_model_len", "max_num_seqs", "max_num_batched_tokens", "kv_memory", "block_size", "option:num_gpu_blocks_override"}
     ),

@@ -10,7 +10,7 @@ another; an executor is a class of one's own, too, by its path.
 from __future__ import annotations
 
 from kvplan.engines.common.arguments import Times
-from kvplan.engines.vllm.keys import VALUES
+from kvplan.engines.vllm.keys import KINDS, VALUES
 
 _BACKENDS: dict[tuple[str, str], str] = {
     ("", ""): (
@@ -68,6 +68,35 @@ _METHODS: Times = {
     ("0.25.1", ""): "nvfp4_per_token",
 }
 
+_LEVELS = "CRITICAL ERROR WARNING INFO DEBUG NOTSET"
+_MOE: Times = {
+    ("", ""): "aiter auto cutlass deep_gemm flashinfer_cutedsl flashinfer_cutlass flashinfer_trtllm marlin triton",
+    ("0.19.1", ""): "deep_gemm_mega_moe emulation",
+    ("0.20.0", ""): "humming triton_unfused",
+    ("0.21.0", ""): "flashinfer_b12x",
+    ("0.23.0", ""): "flydsl",
+    ("0.24.0", ""): "hpc",
+    ("0.26.0", ""): "batched_triton",
+    ("0.28.0", ""): "b12x flashinfer_moe_ep_mega_deep_gemm",
+    ("0.28.0", "0.32.0"): "flashinfer_moe_ep_mega_cutedsl",
+    ("0.29.0", ""): "aiter_triton_mxfp4_bf16 rdna3",
+    ("0.31.0", ""): "aiter_mega_moe flashinfer_moe_ep_cutedsl",
+    ("0.32.0", ""): "aiter_triton_mxfp4_mxfp4",
+}
+_LINEAR: Times = {
+    ("", ""): (
+        "aiter auto conch cutlass deep_gemm emulation exllama fbgemm flashinfer_cudnn flashinfer_cutlass flashinfer_trtllm "
+        "machete marlin torch triton"
+    ),
+    ("0.23.0", ""): "flashinfer_b12x flashinfer_cutedsl",
+    ("0.24.0", ""): "humming xpu xpu_woq",
+    ("0.27.0", ""): "b12x",
+}
+_TOPK: Times = {
+    ("", ""): "auto cooperative deep_select flashinfer per_row persistent torch",
+    ("0.31.0", ""): "aiter",
+}
+
 CHOICES: dict[str, Times] = {
     "--all2all-backend": {
         ("", ""): "allgather_reducescatter deepep_high_throughput deepep_low_latency flashinfer_all2allv naive pplx",
@@ -121,15 +150,7 @@ CHOICES: dict[str, Times] = {
     "--kda-decode-backend": {("", ""): "auto flashinfer native triton"},
     "--kda-prefill-backend": {("", ""): "auto flashkda triton", ("0.29.0", ""): "flashinfer fused"},
     "--kv-offloading-backend": {("", ""): "lmcache native", ("", "0.14.1"): "None"},
-    "--linear-backend": {
-        ("", ""): (
-            "aiter auto conch cutlass deep_gemm emulation exllama fbgemm flashinfer_cudnn flashinfer_cutlass flashinfer_trtllm "
-            "machete marlin torch triton"
-        ),
-        ("0.23.0", ""): "flashinfer_b12x flashinfer_cutedsl",
-        ("0.24.0", ""): "humming xpu xpu_woq",
-        ("0.27.0", ""): "b12x",
-    },
+    "--linear-backend": _LINEAR,
     "--logprobs-mode": {("", ""): "processed_logits processed_logprobs raw_logits raw_logprobs"},
     "--lora-dtype": {("", ""): "auto bfloat16 float16"},
     "--mamba-cache-dtype": {("", ""): "auto float32", ("0.12.0", ""): "float16", ("0.21.0", ""): "bfloat16"},
@@ -142,20 +163,7 @@ CHOICES: dict[str, Times] = {
     "--mm-processor-cache-type": {("", ""): "lru shm"},
     "--mm-processor-device": {("", ""): "auto cpu cuda"},
     "--mm-tensor-ipc": {("", ""): "direct_rpc torch_shm"},
-    "--moe-backend": {
-        ("", ""): "aiter auto cutlass deep_gemm flashinfer_cutedsl flashinfer_cutlass flashinfer_trtllm marlin triton",
-        ("0.19.1", ""): "deep_gemm_mega_moe emulation",
-        ("0.20.0", ""): "humming triton_unfused",
-        ("0.21.0", ""): "flashinfer_b12x",
-        ("0.23.0", ""): "flydsl",
-        ("0.24.0", ""): "hpc",
-        ("0.26.0", ""): "batched_triton",
-        ("0.28.0", ""): "b12x flashinfer_moe_ep_mega_deep_gemm",
-        ("0.28.0", "0.32.0"): "flashinfer_moe_ep_mega_cutedsl",
-        ("0.29.0", ""): "aiter_triton_mxfp4_bf16 rdna3",
-        ("0.31.0", ""): "aiter_mega_moe flashinfer_moe_ep_cutedsl",
-        ("0.32.0", ""): "aiter_triton_mxfp4_mxfp4",
-    },
+    "--moe-backend": _MOE,
     "--offload-backend": {("", ""): "auto prefetch uva"},
     "--per-request-spec-decode-metrics": {("", ""): "detailed none summary"},
     "--performance-mode": {("", ""): "balanced interactivity throughput"},
@@ -167,10 +175,7 @@ CHOICES: dict[str, Times] = {
     },
     "--runner": {("", ""): "auto draft generate pooling"},
     "--scheduling-policy": {("", ""): "fcfs priority"},
-    "--sparse-indexer-topk-backend": {
-        ("", ""): "auto cooperative deep_select flashinfer per_row persistent torch",
-        ("0.31.0", ""): "aiter",
-    },
+    "--sparse-indexer-topk-backend": _TOPK,
     "--spec-method": {
         ("", ""): (
             "None custom_class deepseek_mtp dflash draft_model eagle eagle3 ernie_mtp exaone4_5_mtp exaone_moe_mtp "
@@ -193,6 +198,15 @@ CHOICES: dict[str, Times] = {
     "--video-pruning-method": {("", ""): "evs vidcom2"},
     "--attention-backend": _WITH_LOWER,  # in capitals or not, and `auto` where none is named
     "--attention-config.backend": _WITH_LOWER,
+    "--speculative-config.attention_backend": _WITH_LOWER,
+    **{f"--attention-config.backend_per_kind.{kind}": _WITH_LOWER for kind in KINDS.split()},
+    "--logging-config.log_level": {("", ""): _LEVELS},
+    "--log-level": {("", ""): _LEVELS},
+    "--mamba-backend": {("", ""): "FLASHINFER TRITON flashinfer triton", ("0.27.1", ""): "CPU cpu"},
+    "--kernel-config.moe_backend": _MOE,
+    "--speculative-config.moe_backend": _MOE,
+    "--kernel-config.linear_backend": _LINEAR,
+    "--kernel-config.sparse_indexer_topk_backend": _TOPK,
     "--hf-overrides.quantization_config.quant_method": _METHODS,
     **VALUES,
 }

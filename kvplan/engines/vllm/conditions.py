@@ -259,7 +259,9 @@ def latent_nvfp4(settled: Settled) -> Values:
 LATENT_BACKENDS: dict[str, tuple[int, ...]] = {
     "FLASHMLA": (9, 10), "FLASH_ATTN_MLA": (9,), "CUTLASS_MLA": (10,), "FLASHINFER_MLA": (10,), "TRITON_MLA": (),
 }  # fmt: skip
-PLAIN_BACKENDS: dict[str, tuple[int, ...]] = {"FLASH_ATTN": (8, 9, 10, 11, 12), "TRITON_ATTN": (), "FLEX_ATTENTION": ()}
+PLAIN_BACKENDS: dict[str, tuple[int, ...]] = {
+    "FLASH_ATTN": (8, 9, 10, 11, 12), "FLASH_ATTN_DIFFKV": (8, 9, 10, 11, 12), "TRITON_ATTN": (), "FLEX_ATTENTION": (),
+}  # fmt: skip
 
 
 def backend(settled: Settled) -> Values:

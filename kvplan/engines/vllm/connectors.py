@@ -40,6 +40,8 @@ def hybrid_off(given: Mapping[str, Given], question: dict[str, Given], version: 
     if events and asked and asked.value is False and counts:
         said = "Hybrid KV cache manager was explicitly enabled but is not supported in this configuration"
         return [refuse(f"{asked.spelled} beside {events.spelled}: {said}; the engine stops", asked.place)]
+    if (tier := given.get("option:kv_offloading_size")) and tier.value and version >= (0, 11, 1):
+        transfer = None  # whose connector takes its place (config/vllm.py _post_init_kv_transfer_config)
     one = events or (transfer if transfer and _knows_one_group(transfer.value, version) else None)
     if one and asked and asked.value is False and version >= LOOKS_SINCE:
         said = "Connector does not support HMA but HMA is enabled. Please set `--disable-hybrid-kv-cache-manager`."

@@ -26,6 +26,7 @@ HEADS_SINCE = "0.12"
 KEYS = {
     "quantization": "draft_quantization",
     "kv_cache_dtype": "draft_kv_cache_dtype",
+    "max_model_len": "draft_max_model_len",
     "draft_tensor_parallel_size": "draft_tensor_parallel_size",
 }
 

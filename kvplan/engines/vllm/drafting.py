@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from kvplan.engines.common import conditions as on
 from kvplan.engines.common.lines import query_heads
-from kvplan.engines.common.options import read_speculative
+from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.releases import in_force
 from kvplan.engines.common.stops import Move, Stop, Values, words_of
 from kvplan.engines.vllm.aux_states import FIRST as AUX_STATES
 from kvplan.engines.vllm.layers import stages as layers_of
+from kvplan.engines.vllm.model import longest_of
 from kvplan.engines.vllm.registered import REGISTRY, before_its_class
 from kvplan.engines.vllm.settings import settings_of
 from kvplan.engines.vllm.ways import DRAFTING
@@ -24,6 +25,16 @@ def vocabularies(settled: Settled) -> Values:
     if settings_of(settled).method != "draft_model" or d.drafter is None or d.drafter.vocab_size == d.model.vocab_size:
         return None
     return {"target": d.model.vocab_size, "draft": d.drafter.vocab_size}
+
+
+def too_long(settled: Settled) -> Values:
+    """A length of the drafter's that is beyond its own, or the target's (config/speculative.py _maybe_override_draft_max_model_len)."""
+    d, s = settled.question, settings_of(settled)
+    asked = Options(d).count("draft_max_model_len")
+    if asked is None or s.method not in ("eagle", "eagle3", "draft_model", "mtp", "medusa", "mlp_speculator", "dflash", "dspark"):
+        return None
+    lengths = {"draft": longest_of(d.drafter, s.rules) if d.drafter else None, "target": s.max_model_len}
+    return next(({"asked": asked, "whose": whose, "most": most} for whose, most in lengths.items() if most and asked > most), None)
 
 
 #: Classes whose config is rewritten to one of their own modules (config/speculative.py hf_config_override), from which release on: read of
@@ -194,6 +205,11 @@ def dspark_width(settled: Settled) -> Values:
 
 
 CHECKS = (
+    Stop(
+        "the drafter's length", "speculative_max_model_len={asked} cannot be larger than {whose:w}_max_model_len={most}",
+        "no request is longer than that", (Move("option:draft_max_model_len", "at most {most}"),),
+        "config/speculative.py _maybe_override_draft_max_model_len", when=too_long,
+    ),
     *words_of(DRAFTING, "a way of drafting", _LACKS, _OTHERS),
     Stop(
         "DSpark's kernels",

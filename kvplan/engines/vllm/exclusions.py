@@ -249,7 +249,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     *(
         Exclusion(
             f'{sizes}=*&compilation_config~"{sizes}"', "compilation_config=",
-            f"{sizes} and compilation_config.{sizes} are mutually exclusive", "0.12",
+            f"{sizes} and compilation_config.{sizes} are mutually exclusive", "0.11.2",
         )
         for sizes in ("cudagraph_capture_sizes", "max_cudagraph_capture_size")
     ),

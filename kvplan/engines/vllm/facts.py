@@ -16,6 +16,7 @@ OPTIONS: dict[str, str] = {
     "quantization": "the method that weights are loaded with, which the checkpoint's own must be; awq or gptq, up to 0.23, by kernels that "
     "unpack a matrix, where Marlin's could run",
     "allow_deprecated_quantization": "a checkpoint in a method that the release is to lose is loaded all the same",
+    "draft_max_model_len": "max_model_len of --speculative-config: no more than the drafter and the target take",
     "draft_quantization": "quantization of --speculative-config: how a drafter's weights are made as they are loaded, or what they are",
     "draft_kv_cache_dtype": "kv_cache_dtype of --speculative-config: the format of the drafter's cache, the model's where it is not given",
     "draft_tensor_parallel_size": "of --speculative-config: ranks of the drafter; V1 builds it over all ranks of its target",
@@ -79,6 +80,7 @@ OPTIONS: dict[str, str] = {
     "max_cudagraph_capture_size": "the largest of them, in the release's own list",
     "cuda_graph_sizes": "--cuda-graph-sizes of 0.9.1 to 0.12: the same as one number or a list",
     "cudagraph_mode": "NONE, PIECEWISE, FULL, FULL_DECODE_ONLY or FULL_AND_PIECEWISE: which graphs there are",
+    "moe_backend": "the kernels of experts, which not every format and GPU has; what they take is not modelled",
     "all2all_backend": "how data-parallel ranks exchange the tokens of experts: DeepEP's kernels have buffers of their own",
     "deepep_buffer_size_mb": "VLLM_DEEPEP_BUFFER_SIZE_MB: MiB of each of DeepEP's fixed buffers; 1,024 by default",
     "moe_dp_chunk_size": "VLLM_MOE_DP_CHUNK_SIZE: tokens of a rank that are exchanged at once up to 0.19; 256 by default",

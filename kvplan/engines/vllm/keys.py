@@ -11,6 +11,17 @@ from kvplan.engines.common.arguments import Config, Times
 
 _SINCE_0_16 = ("", "0.16")
 
+_IR_OPS = Config({("", ""): "rms_norm", ("0.20.2", ""): "fused_add_rms_norm", ("0.29.0", ""): "gelu_and_mul_sparse"}, _SINCE_0_16)
+
+#: Kinds of a cache's layers (v1/kv_cache_interface.py KVCacheSpecKind).
+KINDS = """chunked_local_attention cross_attention encoder_only_attention full_attention mamba mla_attention sink_full_attention
+    sliding_window sliding_window_mla unknown"""
+
+LOADS = """device download_dir ignore_patterns load_format model_loader_extra_config pt_load_map_location safetensors_load_strategy
+    use_tqdm_on_load"""
+HISTOGRAMS = """inter_token_latency iteration_tokens kv_cache_residency request_latency request_num_preemptions request_params_n
+    request_tokens time_to_first_token"""
+
 #: Objects of any keys (dict fields of config/model.py, multimodal.py, vllm.py).
 FREE = (
     "--additional-config", "--default-mm-loras", "--hf-overrides", "--limit-mm-per-prompt", "--media-io-kwargs", "--mm-processor-kwargs",
@@ -47,6 +58,12 @@ OBJECTS: dict[str, Config] = {
         _SINCE_0_16,
     ),
     "--quantization-config": Config({("", ""): "ignore linear moe", ("0.29.0", ""): "targets"}, _SINCE_0_16),
+    "--attention-config.backend_per_kind": Config({("", ""): KINDS}, _SINCE_0_16),
+    "--custom-histogram-buckets": Config({("", ""): HISTOGRAMS}),
+    "--reasoning-effort-map": Config({("", ""): "none minimal low medium high xhigh max"}),
+    "--speculative-config.draft_load_config": Config(
+        {("", ""): LOADS, ("0.20.2", ""): "safetensors_prefetch_block_size safetensors_prefetch_num_threads"}, _SINCE_0_16
+    ),
     "--reasoning-config": Config(
         {("", ""): "reasoning_end_str reasoning_start_str", ("0.19.1", ""): "reasoning_parser"},
         _SINCE_0_16,
@@ -72,7 +89,7 @@ OBJECTS: dict[str, Config] = {
             ("0.16.0", ""): "use_prefill_query_quantization",
             ("0.19.1", ""): "tq_max_kv_splits_for_cuda_graph",
             ("0.19.1", "0.30.0"): "use_fp4_indexer_cache",
-            ("0.20.0", ""): "mla_prefill_backend use_non_causal",
+            ("0.20.2", ""): "mla_prefill_backend use_non_causal",
             ("0.21.0", ""): "flex_attn_block_m flex_attn_block_n flex_attn_kv_block_size flex_attn_q_block_size",
             ("0.23.0", ""): "indexer_kv_dtype",
             ("0.25.1", ""): "backend_per_kind sparse_mla_force_mqa",
@@ -164,6 +181,11 @@ OBJECTS: dict[str, Config] = {
         },
         _SINCE_0_16,
     ),
+    "--ir-op-priority": _IR_OPS,
+    "--kernel-config.ir_op_priority": _IR_OPS,
+    "--compilation-config.dynamic_shapes_config": Config(
+        {("", ""): "type", ("0.12.0", ""): "evaluate_guards", ("0.13.0", ""): "assume_32_bit_indexing"}, _SINCE_0_16
+    ),
     "--kv-events-config": Config(
         {
             ("", ""): "buffer_steps enable_kv_cache_events endpoint hwm max_queue_size publisher replay_endpoint topic",
@@ -217,7 +239,7 @@ OBJECTS: dict[str, Config] = {
             ("0.18.1", ""): "moe_backend",
             ("0.18.1", "0.20.0"): "synthetic_acceptance_rate",
             ("0.19.1", ""): "synthetic_acceptance_length synthetic_acceptance_rates",
-            ("0.20.0", ""): "attention_backend draft_sample_method",
+            ("0.20.2", ""): "attention_backend draft_sample_method",
             ("0.23.0", ""): "num_speculative_tokens_per_batch_size",
             ("0.24.0", ""): "use_heterogeneous_vocab",
             ("0.25.1", ""): "kv_cache_dtype",
@@ -244,22 +266,24 @@ OBJECTS: dict[str, Config] = {
 
 #: Connectors of --kv-transfer-config that a release brings; others need their kv_connector_module_path.
 CONNECTORS: Times = {
-    ("", ""): "LMCacheConnectorV1 MooncakeConnector MooncakeStoreConnector MultiConnector NixlConnector",
+    ("", ""): "LMCacheConnectorV1 MultiConnector NixlConnector",
     ("", "0.10.2"): "LMCacheConnector PyNcclConnector",
     ("", "0.13.0"): "SharedStorageConnector",
     ("0.9.1", "0.24.0"): "P2pNcclConnector",
     ("0.10.2", ""): "OffloadingConnector",
     ("0.11.0", ""): "DecodeBenchConnector LMCacheMPConnector",
-    ("0.12.0", ""): "ExampleConnector",
+    ("0.12.0", ""): "ExampleConnector MooncakeConnector",
     ("0.13.0", ""): "MoRIIOConnector",
     ("0.16.0", ""): "ExampleHiddenStatesConnector",
     ("0.17.1", ""): "FlexKVConnectorV1",
     ("0.18.1", ""): "SimpleCPUOffloadConnector",
     ("0.19.1", ""): "HF3FSKVConnector",
     ("0.23.0", ""): "NixlPullConnector NixlPushConnector",
+    ("0.20.2", ""): "MooncakeStoreConnector",
     ("0.29.0", ""): "HiSparseConnector",
 }
 
+_PREFILL = "FLASHINFER FLASH_ATTN TOKENSPEED_MLA TRTLLM_RAGGED"
 _MODES = "NONE STOCK_TORCH_COMPILE DYNAMO_TRACE_ONCE VLLM_COMPILE"
 
 _ONLINE: Times = {
@@ -282,6 +306,17 @@ VALUES: dict[str, Times] = {
         ("", ""): "None ec_consumer ec_producer",
         ("0.16.0", ""): "ec_both",
     },
+    "--attention-config.mla_prefill_backend": {
+        ("", ""): f"{_PREFILL} {_PREFILL.lower()}",
+        ("0.22.1", ""): "CUSTOM custom",
+        ("0.24.0", ""): "ROCM_AITER_FA rocm_aiter_fa",
+        ("0.28.0", ""): "CPU cpu",
+        ("0.30.0", ""): "ZEN_CPU zen_cpu",
+    },
+    "--attention-config.minimax_m3_msa_decode_backend": {("", ""): "cutlass triton"},
+    "--attention-config.trtllm_ragged_backend": {("", ""): "cute-dsl trtllm-gen"},
+    "--compilation-config.compile_cache_save_format": {("", ""): "binary unpacked"},
+    "--compilation-config.dynamic_shapes_config.type": {("", ""): "backed backed_size_oblivious unbacked"},
     "--eplb-config.communicator": {
         ("", ""): "None nixl pynccl torch_gloo torch_nccl",
         ("0.30.0", ""): "torch_xccl",
@@ -300,12 +335,21 @@ VALUES: dict[str, Times] = {
         ("0.11.0", ""): "None",
     },
     "--pooler-config.pooling_type": {("", "0.12.0"): "*", ("", ""): "None ALL CLS LAST MEAN STEP"},
+    "--pooler-config.task": {("", ""): "None classify embed embed&token_classify plugin score token_classify token_embed"},
     "--pooler-config.seq_pooling_type": {("", ""): "None CLS LAST MEAN"},
     "--pooler-config.tok_pooling_type": {("", ""): "None ALL STEP"},
     "--profiler-config.profiler": {
         ("", ""): "None cuda torch",
         ("0.27.0", ""): "proton",
     },
+    "--profiler-config.proton_backend": {("", ""): "None cupti"},
+    "--profiler-config.proton_context": {("", ""): "python shadow"},
+    "--profiler-config.proton_data": {("", ""): "trace tree"},
+    "--profiler-config.proton_hook": {("", ""): "None triton"},
+    "--profiler-config.proton_output_format": {("", ""): "None chrome_trace hatchet hatchet_msgpack"},
+    "--watermark-config.algorithm": {("", ""): "dual_key_gumbel gumbel"},
+    "--watermark-config.deduplicate_contexts": {("", ""): "all none single_turn"},
+    "--watermark-config.prf": {("", ""): "philox"},
     "--quantization-config.linear": _ONLINE,
     "--quantization-config.moe": {**_ONLINE, ("0.21.0", ""): "int8_per_channel_weight_only"},
     "--speculative-config.draft_lm_head_quantization": {("", ""): "None fp8 nvfp4"},

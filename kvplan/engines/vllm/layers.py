@@ -83,7 +83,7 @@ def _skipped(layer: int, tensors: Sequence[CacheTensor], s: VllmSettings) -> boo
     """Whether the cache's format leaves a layer out (layers/attention/attention.py, from 0.28 on mla_attention.py)."""
     slides = any(t.keep.kind == "window" for t in tensors) and SLIDING in s.skip_layers
     found, names = slides or str(layer) in s.skip_layers, {t.name for t in tensors}
-    found = found and not (s.packs_all and "index_k" in names)
+    found = found and not (s.packs_all and "latent" in names)
     return found and ("latent" not in names or s.since("0.28"))
 
 

@@ -14,6 +14,8 @@ from kvplan.units import spelled
 
 #: Keys of --eplb-config that move memory -> the engine options that they are.
 EPLB = {"num_redundant_experts": "num_redundant_experts", "window_size": "eplb_window_size"}
+#: Modes that have a number of their own, which stands for them, too (config/compilation.py CUDAGraphMode).
+MODES = ("NONE", "PIECEWISE", "FULL")
 #: Keys of --compilation-config that say which CUDA graphs are captured.
 GRAPHS = ("cudagraph_mode", "cudagraph_capture_sizes", "max_cudagraph_capture_size")
 _ALONE = {"@redundant": "num_redundant_experts", "@eplb_window": "eplb_window_size", "@captured_most": "max_cudagraph_capture_size"}
@@ -43,6 +45,9 @@ def read(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding
             findings += counted(one, question, option)
     if (one := given.get("@engram")) and isinstance(one.value, dict) and isinstance(away := one.value.get("cpu_offload"), bool):
         question["engine_option.engram_cpu_offload"] = moved(one, away)
+    kernels = given.get("!--kernel-config")
+    if kernels and isinstance(kernels.value, dict) and (experts := kernels.value.get("moe_backend", "auto")) != "auto":
+        question.setdefault("engine_option.moe_backend", moved(kernels, experts))
     if one := given.get("@attention"):
         said = dict(keys("@attention", "--attention-config", given) or {}) if isinstance(one.value, dict) else {}
         if backend := said.pop("backend", None):
@@ -69,11 +74,12 @@ def _compilation(given: Mapping[str, Given], value: Any, question: dict[str, Giv
     elif config:
         mode = value.get("cudagraph_mode") if isinstance(value, dict) else None
         off = value in (0, "0") or (isinstance(value, dict) and (value.get("level") == 0 or value.get("mode") in (0, "NONE")))
-        if (mode is not None and str(mode).upper() == "NONE") or (mode is None and off):
+        if (mode is not None and str(mode).upper() in ("NONE", "0")) or (mode is None and off):
             question["enforce_eager"] = moved(config, True)
             return
         for key in GRAPHS if isinstance(value, dict) else ():
             if (said := value.get(key)) is not None:
+                said = MODES[said] if key == "cudagraph_mode" and said in (0, 1, 2) else said
                 question[f"engine_option.{key}"] = moved(config, spelled(said) if isinstance(said, list) else said)
 
 

@@ -12,7 +12,10 @@ FLAGS = (
     "compiled", "estimate_graphs", "use_flashinfer_sampler", "disable_custom_all_reduce",
     "disable_chunked_mm_input", "enable_return_routed_experts", "trust_remote_code",
 )  # fmt: skip
-COUNTS = ("api_server_count", "flashinfer_workspace", "max_cpu_loras", "prefill_context_parallel_size", "replayssm_buffer_len")
+COUNTS = (
+    "api_server_count", "draft_max_model_len", "flashinfer_workspace", "max_cpu_loras", "prefill_context_parallel_size",
+    "replayssm_buffer_len",
+)  # fmt: skip
 
 
 def skipped_layers(options: Options) -> frozenset[str]:

@@ -134,6 +134,7 @@ def _outcome(settled: Settled, tables: Tables | None, choice: Choice, budgets: l
 
 def _members(owners: list[Mixer], blocks: Blocks, s: VllmSettings) -> list[Member]:
     held = s.rules.checkpoints and s.state_mode == "align"
+    plain = s.plain_latents or "latent+index" not in s.forms  # layers that share another's chosen tokens are sparse, too
     made, known = [], dict[tuple[Form, int, bool], list[Spec]]()
     for stage, form, tensors, draft, skipped in owners:
         key = (form, id(tensors), skipped)
@@ -141,7 +142,7 @@ def _members(owners: list[Mixer], blocks: Blocks, s: VllmSettings) -> list[Membe
             kept = unquantised(tensors, s.formats.compute) if skipped else tensors
             known[key] = cache_specs(
                 form, kept, blocks, tp=s.tp, draft_tokens=drafts_kept(form, s.draft_tokens, s.release), checkpoints=held,
-                exports=s.exports_states, chunked=s.rules.chunked_spec, pooled=s.pooled, records=s.records, plain_latents=s.plain_latents,
+                exports=s.exports_states, chunked=s.rules.chunked_spec, pooled=s.pooled, records=s.records, plain_latents=plain,
                 rows_apart=s.rows_apart, replayed=s.replayed, compute=s.formats.compute,
             )  # fmt: skip
         made += [Member(stage, spec, draft) for spec in known[key]]

@@ -15,6 +15,7 @@ from kvplan.engines.vllm import (
     context_parallel,
     deepseek_v41_conditions,
     drafting,
+    experts,
     layer_conditions,
     no_v1,
     overrides,
@@ -181,7 +182,7 @@ CHECKS: tuple[Stop, ...] = (
         "GQA/MQA.",
         _WHY_QUERIES, (_QUERIES,), _VERIFY, since="0.27", when=when.dcp_queries,
     ),
-    *context_parallel.CHECKS,
+    *context_parallel.CHECKS, *experts.CHECKS,
     Stop(
         "stages", "Pipeline parallelism is not supported for this model", "its class has no pipeline stages",
         (Move("pp", "1, with a larger tp"),), _VERIFY, since="0.6", when=when.stages,

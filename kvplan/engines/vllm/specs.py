@@ -253,7 +253,7 @@ def _index_keys(rows: dict[str, CacheTensor], blocks: Blocks) -> list[Spec]:
 
 def _latent(rows: dict[str, CacheTensor], blocks: Blocks, *, packs: bool, apart: bool) -> list[Spec]:
     latent = rows["latent"]
-    n_bytes = latent_row(latent, packs and "index_k" in rows)
+    n_bytes = latent_row(latent, packs)
     shape = (1, latent.elems_per_state, latent.dtype)
     return [*_index_keys(rows, blocks), Spec("mla_attention", blocks.primary, n_bytes, shape, stride=n_bytes if apart else 1)]
 

@@ -107,9 +107,6 @@ def _halved(given: Mapping[str, Given], asked: tuple[int, ...]) -> Iterator[Find
 
 
 def _prefill(given: Mapping[str, Given], asked: tuple[int, ...]) -> Iterator[Finding]:
-    one, length = given.get("@long_prefill"), given.get("max_model_len")
-    if one and length and 0 < length.value < one.value and asked >= (0, 27):
-        yield refuse(f"{one.spelled} {one.value:,} is above {length.spelled} {length.value:,}; the engine stops", one.place)
     method = _method(given)
     if (one := given.get("!--kv-sharing-fast-prefill")) and one.value and method in READS_HIDDEN:
         yield refuse(f"{one.spelled} with {method[:40]}, which needs correct logits of every token; the engine stops", one.place)
@@ -200,6 +197,8 @@ def _drafted(given: Mapping[str, Given], asked: tuple[int, ...]) -> Iterator[Fin
          "FLy requires fly_window_size to be smaller than num_speculative_tokens"),
         (synthetic and isinstance(parts, list) and drafts > 0 and len(parts) != drafts, (0, 20),
          f"synthetic_acceptance_rates must have length {drafts}"),
+        (synthetic and isinstance(parts, list) and any(isinstance(n, int | float) for n in parts) and sorted(parts, reverse=True) != parts,
+         (0, 20), f"synthetic_acceptance_rates must be non-increasing, got {parts}"),
         (synthetic and isinstance(mean, int | float) and drafts > 0 and not 1 <= mean <= drafts + 1, (0, 20),
          f"synthetic_acceptance_length must be in [1, {drafts + 1}]"),
         (said.get("draft_lm_head_quantization") is not None and method not in ("eagle", "eagle3", "mtp"), (0, 33),

@@ -1,0 +1,84 @@
+"""--moe-backend: which kernels experts of a format have, and on which GPUs (fused_moe/oracle/*.py map_*_backend, select_*_moe_backend and
+the experts' _supports_current_device, 0.17 to 0.33)."""
+
+from __future__ import annotations
+
+from kvplan.engines.common import conditions as on
+from kvplan.engines.common.arguments import Times
+from kvplan.engines.common.choices import among
+from kvplan.engines.common.options import Options, read_lora
+from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.settling import checkpoint_format, stored_plain
+from kvplan.engines.common.stops import Move, Stop, Values
+
+#: How formats of experts begin -> the kernels' name in the message, and the backends that it takes.
+KERNELS: dict[str, tuple[str, Times]] = {
+    "fp8": (
+        "FP8",
+        {("", ""): "triton deep_gemm cutlass flashinfer_trtllm flashinfer_cutlass marlin aiter", ("0.24.0", ""): "humming hpc"},
+    ),
+    "nvfp4": (
+        "NvFP4",
+        {
+            ("", ""): "cutlass flashinfer_trtllm flashinfer_cutlass flashinfer_cutedsl marlin",
+            ("0.20.0", ""): "emulation",
+            ("0.22.0", ""): "flashinfer_b12x",
+            ("0.24.0", ""): "humming",
+            ("0.28.0", ""): "b12x",
+            ("0.31.0", ""): "flashinfer_moe_ep_cutedsl",
+        },
+    ),
+}
+#: Those of plain experts; from a release on they go by none of some quantised ones, instead of stopping.
+PLAIN: Times = {
+    ("", ""): "triton flashinfer_trtllm flashinfer_cutlass aiter",
+    ("0.24.0", ""): "humming",
+    ("0.26.0", ""): "batched_triton",
+    ("0.32.0", ""): "marlin",
+}
+#: Backend -> majors of compute capability that it runs on; none: not NVIDIA's.
+MAJORS: dict[str, tuple[int, ...]] = {"flashinfer_trtllm": (10,), "flashinfer_cutlass": (9, 10, 11, 12), "aiter": ()}
+_OTHER = (Move("option:moe_backend", "auto"),)
+
+
+def _asked(settled: Settled) -> tuple[str, str, Times] | None:
+    """The backend that experts are to run on, their kernels' name and backends; adapters have their own."""
+    d = settled.question
+    asked = (Options(d).text("moe_backend") or "auto").lower().replace("-", "_")
+    if asked == "auto" or read_lora(d.lora) or not on.experts(settled.model):
+        return None
+    format_ = d.weight_dtype or checkpoint_format(d)
+    if stored_plain(format_):
+        return asked, "unquantized", PLAIN
+    found = next((said for begins, said in KERNELS.items() if format_.startswith(begins)), None)
+    return (asked, *found) if found else None
+
+
+def unmapped(settled: Settled) -> Values:
+    """A backend that experts of this format do not have."""
+    found = _asked(settled)
+    if found is None or among(found[2], found[0], settled.question.engine_version):
+        return None
+    return {"backend": found[0], "kind": found[1]}
+
+
+def elsewhere(settled: Settled) -> Values:
+    """A backend of other GPUs."""
+    found, has = _asked(settled), on.capability(settled.question)
+    majors = MAJORS.get(found[0]) if found else None
+    if found is None or majors is None or has is None or has // 10 in majors or unmapped(settled):
+        return None
+    return {"backend": found[0]}
+
+
+CHECKS: tuple[Stop, ...] = (
+    Stop(
+        "kernels of experts", "moe_backend='{backend:w}' is not supported for {kind:w} MoE.", "experts of this format have no such kernels",
+        _OTHER, "model_executor/layers/fused_moe/oracle", since="0.17", when=unmapped, loading=True,
+    ),
+    Stop(
+        "kernels of experts and GPU", "does not support the deployment configuration since kernel does not support current device cuda.",
+        "the kernels asked for are of other GPUs", (*_OTHER, Move("device", "another GPU")),
+        "model_executor/layers/fused_moe/oracle", since="0.20", when=elsewhere, loading=True, numbers="{backend}",
+    ),
+)  # fmt: skip
