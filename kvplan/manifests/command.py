@@ -353,7 +353,8 @@ def left_open(start: Start, missing: Sequence[str]) -> Start:
     """Variables that nothing sets around a text are open in it, within its own quotes too."""
 
     def marked(word: Word) -> Word:
-        return word._replace(missing=tuple(dict.fromkeys((*word.missing, *(name for name in missing if f"${name}" in word.text)))))
+        within = (name for name in missing if f"${name.removeprefix('$')}" in word.text)
+        return word._replace(missing=tuple(dict.fromkeys((*word.missing, *within))))
 
     return start._replace(words=tuple(map(marked, start.words)), env={k: marked(v) for k, v in start.env.items()}) if missing else start
 
