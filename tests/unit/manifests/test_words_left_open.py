@@ -230,3 +230,19 @@ def test_powershell_adds_words_in_one_line_and_starts_a_command_line() -> None:
     assert "bad-value" not in rules(one)
     (two,) = read("$a = '-m m.gguf -c 4096 -np 2'\n$p = Start-Process -FilePath llama-server -ArgumentList $a -PassThru\n", "start.ps1")
     assert (two.question["max_model_len"], two.question["max_num_seqs"]) == (4096, 2)
+
+
+def test_words_that_a_list_may_gain_are_no_model_where_an_option_names_it() -> None:
+    (one,) = found(
+        """
+        import subprocess
+        def main(args):
+            cmd = ["python3", "-m", "sglang.launch_server", "--model-path", args.model, "--tp", "8"]
+            if args.more():
+                cmd += args.more().split()
+            subprocess.run(cmd)
+        """,
+        "serve.py",
+    )
+    assert {"model", "options"} <= opened(one)
+    assert not any("the model is cmd" in unresolved.why for unresolved in one.unresolved)
