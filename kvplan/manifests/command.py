@@ -37,7 +37,7 @@ class Start(NamedTuple):
     foreign what it is called, of an engine that is not modelled; `engine` is then empty
     weights the engine's word for what the checkpoint is stored in, where no option of its command says it
     stays   it is left running; host: what a script leaves running with it on one machine, empty where that is not known
-    no_gpu  the image that holds a build for CPUs
+    no_gpu  that its image is built for CPUs, or for accelerators that are no GPUs
     machine where it runs, if not here (`?`: not known); on: the devices of that machine that it is given (together.py)
     limits  what its container may hold, where its own command says so
     """
@@ -65,8 +65,7 @@ class Start(NamedTuple):
     limits: Limits = Limits()
 
 
-MAX_NESTED = 4
-MAX_BRANCHES = 16  # of a script, that may end in the same command
+MAX_NESTED, MAX_BRANCHES = 4, 16  # branches of a script, that may end in the same command
 
 
 def starts(command: Command, source: str, files: Files, depth: int = 0) -> Iterator[Start]:
@@ -75,7 +74,7 @@ def starts(command: Command, source: str, files: Files, depth: int = 0) -> Itera
     asks = any(w.text in ("--help", "--version", "--list-devices", "--cache-list") for w in command.words)
     if asks or second == "=" or (first, second) == ("command", "-v"):
         return
-    behind = {base(w.text) for w in command.words[:1]} if command.words else set()
+    behind = {base(first)} if first else set()
     for one in _starts(command, source, files, depth):
         machine = "?" if ELSEWHERE & behind else ssh_target(command.words) if "ssh" in behind else one.machine
         yield one._replace(machine=machine, stays=one.stays or bool(DETACHED & behind))
@@ -183,8 +182,8 @@ def container(
 
     found: list[Start] = []
     if run and re.search(r"\s", run[0].text) and not run[0].missing and not (known and entry is None):
-        split = [w for token in run for w in words(*token.text.split(), place=token.place)]
-        for one in starts(command._replace(words=tuple(split)), source, files or {}, depth):
+        split = tuple(w for token in run for w in words(*token.text.split(), place=token.place))
+        for one in starts(command._replace(words=split), source, files or {}, depth):
             message = f"{run[0].text[:60]!r} is one word; the container runtime looks for a program of that name. Give each word its own"
             found.append(one._replace(faults=(Finding("not-split", "error", message, run[0].place),)))
     found += starts(command, source, files or {}, depth)
@@ -197,7 +196,8 @@ def container(
     tag = tag or (images.not_known(reference, here) if known is None or "@" in reference else None)
     found = [one if one.version or tag is None or not one.engine else one._replace(faults=(*one.faults, tag)) for one in found]
     found = [one._replace(faults=(*one.faults, *decided)) for one in found] if decided else found
-    return [one._replace(no_gpu=image.text) for one in found] if image and images.for_cpu(image.text) else found
+    other = images.built_for(image.text) if image else ""
+    return [one._replace(no_gpu=f"{image.text} is built for {other}") for one in found] if image and other else found
 
 
 def _apart(found: Sequence[Start]) -> Iterator[Start]:
@@ -353,7 +353,8 @@ def left_open(start: Start, missing: Sequence[str]) -> Start:
     """Variables that nothing sets around a text are open in it, within its own quotes too."""
 
     def marked(word: Word) -> Word:
-        return word._replace(missing=tuple(dict.fromkeys((*word.missing, *(name for name in missing if f"${name}" in word.text)))))
+        within = (name for name in missing if f"${name.removeprefix('$')}" in word.text)
+        return word._replace(missing=tuple(dict.fromkeys((*word.missing, *within))))
 
     return start._replace(words=tuple(map(marked, start.words)), env={k: marked(v) for k, v in start.env.items()}) if missing else start
 

@@ -156,7 +156,7 @@ def _hardware(start: Start, site: Site, answer: Answer, seen: Given | None) -> t
     if n_devices and n_devices.value == 0:
         cpu = f"{n_devices.spelled} is 0", n_devices.place
     elif start.no_gpu:
-        cpu = f"{start.no_gpu} is built for CPUs", start.place
+        cpu = start.no_gpu, start.place
     if "engine_option.platform" in answer.question:
         cpu = None
     if n_devices and "n_devices" not in answer.question and (n_devices.value or not cpu):

@@ -65,9 +65,17 @@ def find(reference: str) -> Image | None:
 _FOR_CPU = re.compile(r"(^|[-_/:.])cpu($|[-_:.])|/llama\.cpp:(server|full|light)(-b\d+)?$")
 
 
-def for_cpu(reference: str) -> bool:
-    """Whether the image's name says that its engine uses no GPU."""
-    return _FOR_CPU.search(reference.split("@")[0].lower()) is not None
+#: Words of an image's name -> what it is built for, where that is no GPU: opea/vllm-gaudi, quay.io/ascend/vllm-ascend, vllm/vllm-tpu.
+_FOR_OTHERS = {"gaudi": "Gaudi", "habana": "Gaudi", "habanaai": "Gaudi", "hpu": "Gaudi", "ascend": "Ascend", "npu": "Ascend", "tpu": "TPUs",
+               "neuron": "Neuron", "neuronx": "Neuron"}  # fmt: skip
+
+
+def built_for(reference: str) -> str:
+    """What the image's name says that its engine uses instead of a GPU; empty where it says nothing of it."""
+    name = reference.split("@")[0].lower()
+    if _FOR_CPU.search(name):
+        return "CPUs"
+    return next((_FOR_OTHERS[word] for word in re.split(r"[-_/:.]", name) if word in _FOR_OTHERS), "")
 
 
 def like(reference: str) -> Image | None:

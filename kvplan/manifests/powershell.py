@@ -23,7 +23,7 @@ _TOLD = re.compile(r"-(filepath|argumentlist|args)\s+", re.IGNORECASE)
 _CHOICE = re.compile(r"^if\s*\(\s*\$env:(\w+)\s*\)\s*\{\s*\$env:\1\s*\}\s*else\s*\{\s*(.*?)\s*\}$", re.IGNORECASE)
 _FOUND = re.compile(r"^\(?get-command\s+[\"']?([\w.-]+)", re.IGNORECASE)
 _BLOCK = re.compile(r"^\s*(?P<word>if|elseif|else|function|foreach|for|while|do|try|catch|finally|switch)\b", re.IGNORECASE)
-_INNER = re.compile(r"^\s*if\s*(\(.*\))\s*\{\s*(.*?)\s*\}\s*$", re.IGNORECASE)
+_INNER = re.compile(r"^\s*if\s*(\(.*\))\s*\{\s*(.*?)\s*\}\s*(?:#.*)?$", re.IGNORECASE)
 _PART = re.compile(
     r"(?P<single>'(?:[^']|'')*')|(?P<double>\"(?:`.|\"\"|[^\"`])*\")|(?P<remark>#.*)|(?P<cast>\[[\w.]+(?:\[\])?\](?=[$('\"]))"
     r"|(?P<variable>\$(?:env:)?[A-Za-z_]\w*(?:\[[\"']?\w+[\"']?\]|(?:\.[A-Za-z_]\w*\b(?!\())+)?)|@(?P<splat>[A-Za-z_]\w*)|(?P<list>@\()"
@@ -151,7 +151,8 @@ class _Reader:
     def _started(self, text: str) -> str:
         """What Start-Process is told, without its own options; a text of several words is a command line."""
         words = self._words(_TOLD.sub("", _ASIDE.sub("", text)), commas=True)
-        return re.sub(r"(?<=\s)\"(-(?:\\.|[^\"\\])*\s(?:\\.|[^\"\\])*)\"", r"\1", words)
+        program, blank, rest = re.sub(r"(?<=\s)\"(-(?:\\.|[^\"\\])*\s(?:\\.|[^\"\\])*)\"", r"\1", words).lstrip().partition(" ")
+        return program + blank + re.sub(r"\"\$\{?([A-Za-z_]\w*)\}?\"", r"$\1", rest)  # a text that a variable holds, too
 
     def _words(self, text: str, *, commas: bool = False) -> str:
         """An expression's words, each quoted as a shell has it."""

@@ -66,7 +66,7 @@ class _Reader:
         self._sourced: list[Sourced] = []
         self._within: list[str] = []  # files that are being taken in
         self._truth: bool | None = None  # of the list of commands that is read: `[ a ] && [ b ]`
-        self._joined = ""  # what stands before its next command
+        self._joined, self._tested = "", set[str]()  # what stands before its next command, the variables of the last test
         self._cases: list[Case] = []
         self.variables = Variables(source, env)
         self._commands: list[Command] = []
@@ -150,8 +150,7 @@ class _Reader:
         if name not in self._bodies or name in self._inside or len(self._inside) >= MOST_WITHIN or self._calls.get(name, 0) >= MOST_CALLS:
             return False
         self._calls[name] = self._calls.get(name, 0) + 1
-        known = not any(m in "@*" for word in run for m in word.missing)
-        with self.variables.called(run if known else None, local):
+        with self.variables.called(None if any(m in "@*" for word in run for m in word.missing) else run, local):
             self._inside_of(name)
         return True
 
@@ -201,7 +200,7 @@ class _Reader:
         while words and (words[0].text in _SKIPPED | _OPENS | _TURNS | _CLOSES):
             first = words.pop(0).text
             if first == "then":
-                self.variables.judge(self._truth)
+                self.variables.judge(self._truth, self._tested)
             elif first in _OPENS:
                 self.variables.open(end)
                 self._turns += 1
@@ -218,7 +217,7 @@ class _Reader:
                     words = []
             elif first in _TURNS:
                 self._turn()
-                self.variables.otherwise(is_last=first == "else")
+                self.variables.otherwise(self._tested, is_last=first == "else")
             elif first in _CLOSES:
                 self.variables.close()
                 self._branch = self._branch[:-1]
@@ -241,6 +240,7 @@ class _Reader:
         """Whether the list of commands succeeds, with this one, as far as it is known."""
         holds: bool | None = None
         if words and words[0].text in ("[", "[[", "test"):
+            self._tested = {p.text for t in words for p in t.pieces if p.kind == "variable"} | (self._tested if self._joined else set())
             holds = weighed(words, self.variables.join, lambda name: self._text_of(name) is not None)
         elif words and (words[0].text in ("true", ":", "false") or all(ASSIGN.match(t.text) for t in words)):
             holds = words[0].text != "false"
@@ -341,8 +341,7 @@ class _Reader:
             self._over = run[0].text == "exec" and len(run) > 1 and not self._brackets and self.variables.is_sure()
 
     def _environment(self, place: Place, local: Mapping[str, Word]) -> Mapping[str, Word]:
-        exported = self.variables.exported(place)
-        return {**exported, **local} if local else exported
+        return {**self.variables.exported(place), **local}
 
     def _here_document(self, token: Token, run: list[Word], redirects: list[Token]) -> bool:
         """Takes in what a here-document holds. Returns whether a shell is told it."""

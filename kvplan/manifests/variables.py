@@ -7,7 +7,7 @@ between branches are known (conditions.py), one of them is taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -179,27 +179,30 @@ class Variables:
         if self._scopes and name not in self._values and name not in self._lost:
             self._scopes[-1].filled, self._scopes[-1].whose = 1, name
 
-    def otherwise(self, *, is_last: bool) -> None:
+    def otherwise(self, tested: Collection[str], *, is_last: bool) -> None:
         """The next branch of an `if`, or its `else`."""
         if self._scopes:
             self._scopes[-1].filled *= 2 if is_last else 0
         if is_last:
-            self.judge(True)
+            self.judge(True, tested)
 
     def ask(self, name: str) -> None:
         """The branch is for when this variable is a certain text: one that nothing sets is not, unless the environment says so."""
         if self._scopes and name not in self._values and not self._scopes[-1].changed:
             self._scopes[-1].asked.append(name)
 
-    def judge(self, holds: bool | None) -> None:
-        """What decides whether the branch that begins here is taken: known to hold, known not to, or not known."""
+    def judge(self, holds: bool | None, tested: Collection[str] = ()) -> None:
+        """What decides whether the branch that begins here is taken: known to hold, known not to, or not known. Where it is not taken, the
+        variables that its condition tests would hold something else in it: there they are open."""
         if not self._scopes:
             return
         scope = self._scopes[-1]
-        if scope.taken is not None and scope.sure:
-            return  # one was taken: what the others ask does not matter
-        scope.sure = holds is not None and scope.sure is not False and not (scope.live and scope.changed)
-        scope.live = bool(holds) and scope.taken is None
+        if scope.taken is None or not scope.sure:  # else what the others ask does not matter
+            scope.sure = holds is not None and scope.sure is not False and not (scope.live and scope.changed)
+            scope.live = bool(holds) and scope.taken is None
+        if scope.sure and not scope.live:
+            self._values |= {name: Value((Word(f"${name}", Place(), (name,)),)) for name in tested if name in self._values}
+            self._environment = None
 
     def _end(self, scope: _Scope) -> None:
         """Keeps what the branch that ends here has made of the variables."""

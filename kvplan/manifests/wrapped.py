@@ -42,6 +42,10 @@ class Program(NamedTuple):
     foreign: str = ""
 
 
+#: After a program that a variable names: another program, or a module of Python's.
+_NO_OPTION = re.compile(r"(?!serve\b)[a-z][a-z0-9-]* -|-m [a-z_]+$")
+
+
 def handed(found: Sequence[Word]) -> tuple[str, Sequence[Word], str] | None:
     """The engine whose options a program that is not known is handed, those options, and why they may not be all.
 
@@ -52,6 +56,8 @@ def handed(found: Sequence[Word]) -> tuple[str, Sequence[Word], str] | None:
     if first.missing and not re.search(r"[=\s]", first.text) and not FORKS.search(first.text):
         at = next((n for n, w in enumerate(found) if w.text.startswith("-")), len(found))
         at = n + 2 if [w.text for w in own[:1]] == ["serve"] else at  # `$VLLM serve MODEL --option`
+        if _NO_OPTION.match(" ".join(w.text for w in own[:2])):  # `$SUDO useradd -r`, `$PYTHON -m pip`
+            return None
         return (engine, found[at:], "") if (engine := images.by_options(own)) and is_server(engine, own) else None
     if _TELLS.fullmatch(base(first.text)) or CLIENTS.search(" ".join(w.text for w in found[n : n + 4])):
         return None
@@ -78,6 +84,8 @@ def is_server(engine: str, own: Sequence[Word]) -> bool:
 def behind(found: Sequence[Word], files: Files, within: int = MAX_WORDS) -> Program | None:
     """The engine's command, at the start or behind wrappers: among the first `within` words."""
     for n, word in enumerate(found[:within]):
+        if re.match(r"[A-Za-z_]\w*=", word.text):  # `env LLAMA_SERVER=/opt/llama-server`
+            continue
         name, rest = base(word.text), found[n + 1 :]
         follows = rest[0].text if rest else ""
         if not FORKS.search(word.text) and (engine := _engine(n, name, rest)):

@@ -169,9 +169,10 @@ def read(
     variables, findings, unresolved = environment(engine, env, parsed.given, version)
     if parsed.positional and parsed.positional[0].missing:
         first = parsed.positional[0]
+        named = {row.names[0].lstrip("-").replace("-", "_") for row in engine.rows if row.to in ("@model", "@path", "@hub")}
         if "@model" in parsed.given:
             findings.append(_may_hold_more(first))
-        elif not engine.positional:
+        elif not engine.positional or named & parsed.seen.keys():
             unresolved += _more_words(engine, {}, first, [], [])[1]
         else:
             unresolved.append(open_variable("model", "the model", first.missing, first.place))

@@ -299,3 +299,8 @@ def test_florence_2_is_read_as_microsoft_calls_its_parts() -> None:
     assert total(read(whole)) == 231_567_705 - 51_289 - 100 * 1024
     with_more_rows = {**vision, "image_pos_embed": {"max_pos_embeddings": 60}}
     assert total(read({**whole, "vision_config": with_more_rows})) == 231_567_705 - 51_289 - 100 * 1024 + 10 * 1024
+    swin = {**vision, "model_type": "microsoft/swinv2-large-patch4-window12to24-192to384-22kto1k-ft", "dim_embed": [1536]}
+    with pytest.raises(SpecError, match=r"vision_config\.model_type: 'microsoft/swinv2"):  # 04RR/Florence-custom-encoder config.json
+        read({**whole, "vision_config": swin})
+    with pytest.raises(SpecError, match=r"vision_config\.depths: has 4 entries for 1 layers"):
+        read({**whole, "vision_config": {**vision, "dim_embed": [1536]}})

@@ -194,3 +194,55 @@ def test_words_instead_of_an_images_own() -> None:
     (one,) = found(TERRAFORM.format(kind="verda_container", words=words), "main.tf")
     assert (one.model, one.question["dtype"]) == ("Qwen/Qwen3-8B", "half")
     assert "max_num_seqs" in opened(one)
+
+
+def test_a_branch_that_is_not_taken_is_no_errors_place() -> None:
+    """Commands of all branches are looked at; in one that is not taken, what its condition asks is not what the file sets."""
+    one, two = found(f'GPUS=""\nif [ -n "$GPUS" ]; then\n  CUDA_VISIBLE_DEVICES="$GPUS" {SERVE}\nelse\n  {SERVE} --max-num-seqs 4\nfi\n')
+    assert (two.question["max_num_seqs"], rules(one) & {"bad-value"}) == (4, set())
+    text = f'run() {{\n  if [ -z "$2" ]; then {SERVE}\n  else {SERVE} --max-num-seqs $2\n  fi\n}}\nrun plain\n'
+    assert not any("bad-value" in rules(each) for each in found(text))
+
+
+def test_what_a_command_answers_is_open_within_the_quotes_of_an_inner_shell() -> None:
+    (one,) = found(f"M=$(awk 'BEGIN {{ print 0.9 }}')\nbash -c \"{SERVE} --gpu-memory-utilization '${{M}}'\"\n")
+    assert "memory_fraction" in opened(one)
+    assert "bad-value" not in rules(one)
+
+
+@pytest.mark.parametrize("line", ["$SUDO useradd -r -s /bin/false -m -d /srv/x x", "$PYTHON -m pip install -r requirements.txt"])
+def test_another_program_behind_a_variable_is_no_server(line: str) -> None:
+    assert found(f"{line}\n") == []
+
+
+def test_a_variable_of_another_program_names_no_server() -> None:
+    assert found("nohup env LLAMA_SERVER=/opt/bin/llama-server PORT=8097 bash other.sh &\n") == []
+
+
+def test_powershell_adds_words_in_one_line_and_starts_a_command_line() -> None:
+    """learn.microsoft.com: Start-Process -ArgumentList takes one text, too, which the program takes apart."""
+    added = (
+        "$a = @('-m', 'm.gguf', '-c', '4096')\nif ($Np -gt 0) { $a += @('-np', $Np) }  # more slots\n"
+        "Start-Process -FilePath llama-server -ArgumentList $a\n"
+    )
+    (one,) = read(added, "start.ps1")
+    assert one.question["max_model_len"] == 4096
+    assert "bad-value" not in rules(one)
+    (two,) = read("$a = '-m m.gguf -c 4096 -np 2'\n$p = Start-Process -FilePath llama-server -ArgumentList $a -PassThru\n", "start.ps1")
+    assert (two.question["max_model_len"], two.question["max_num_seqs"]) == (4096, 2)
+
+
+def test_words_that_a_list_may_gain_are_no_model_where_an_option_names_it() -> None:
+    (one,) = found(
+        """
+        import subprocess
+        def main(args):
+            cmd = ["python3", "-m", "sglang.launch_server", "--model-path", args.model, "--tp", "8"]
+            if args.more():
+                cmd += args.more().split()
+            subprocess.run(cmd)
+        """,
+        "serve.py",
+    )
+    assert {"model", "options"} <= opened(one)
+    assert not any("the model is cmd" in unresolved.why for unresolved in one.unresolved)
