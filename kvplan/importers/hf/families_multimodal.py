@@ -88,7 +88,7 @@ WRAPPERS: dict[str, Row] = {
     "glm4v_moe": _w("glm4v_moe_text", _v("glm4v_moe_vision"), flat=True),
     "minimax_m3_vl": _w("minimax_m3_vl_text", _v("minimax_m3_vl_vision", "minimax_m3")._replace(own=True)),
     "step3p7": _w("step3p5", _v("step3p5_vision", "step3p7")._replace(own=True)),
-    "step_robotics": _w("step3p5", _v("step3p5_vision", "unknown")),
+    "step_robotics": _w("step3p5", _v("step3p5_vision", "step_vl")),
     "step3_vl": _w("step3_text", _v("step3_vision_encoder", "unknown")),
     "glm5_next": _w("glm5_next_text", _v("glm5_next_vision"), flat=True),
     "mistral_large4": _w("mistral_large4_text", _v("pixtral", "mistral3")),

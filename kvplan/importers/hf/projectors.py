@@ -344,6 +344,7 @@ PROJECTORS: dict[str, Callable[[Sides], int]] = {
     "aligner": lambda s: linear(s.text, s.hidden) + linear(s.text, s.text),
     "one_linear": lambda s: linear(s.text, s.vision.dim_or("out_hidden_size", s.hidden)),
     "phi4_image": lambda s: 2 * s.hidden + linear(s.text, s.hidden) + linear(s.text, s.text),  # Two separators of images, then two linears
+    "step_vl": lambda s: linear(s.text, 4 * s.vision.dim("width"), s.whole.flag("projector_bias")),
     "step3p7": lambda s: linear(s.text, 4 * s.vision.dim("hidden_size"), s.whole.flag("projector_bias")),
     "voxtral": lambda s: s.text * s.vision.dim("intermediate_size") + s.text * s.text,
     "gemma4_audio": lambda s: s.vision.dim("output_proj_dims") * s.text,
