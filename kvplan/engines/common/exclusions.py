@@ -84,8 +84,8 @@ def _holds(term: str, seen: Mapping[str, Any], *, either: bool = False) -> bool:
     if said is False:  # the --no- form of a switch
         said = None
     if inner:
-        return any(_is(one, operator, value, seen) for one in _inside(said, inner.split(".")))
-    return _is(said, operator, value, seen)
+        return any(_is(one, operator, value, seen, either=either) for one in _inside(said, inner.split(".")))
+    return _is(said, operator, value, seen, either=either)
 
 
 def _inside(said: Any, keys: list[str]) -> list[Any]:
@@ -102,7 +102,7 @@ def _inside(said: Any, keys: list[str]) -> list[Any]:
     return found
 
 
-def _is(said: Any, operator: str, value: str, seen: Mapping[str, Any]) -> bool:
+def _is(said: Any, operator: str, value: str, seen: Mapping[str, Any], *, either: bool) -> bool:
     if operator == "=":
         return said is not None if value == "*" else ("" if said is None else str(said)) in value.split(",")
     if operator == "~":
