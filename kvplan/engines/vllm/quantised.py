@@ -27,7 +27,7 @@ EXPERTS_ALONE = {"experts_int8": "int8_channel", "int8_per_channel_weight_only":
 #: Methods that are read from a checkpoint's own settings alone (model_loader/weight_utils.py get_quant_config).
 NEEDS_SETTINGS = PACKED_ONLY | frozenset({
     "modelopt", "modelopt_fp4", "modelopt_mixed", "modelopt_mxfp8", "auto_awq", "auto_gptq", "compressed-tensors", "fbgemm_fp8", "inc",
-    "moe_wna16", "quark", "torchao",
+    "moe_wna16", "quark", "torchao", "auto-round", "bitblas", "deepspeedfp", "gptq_bitblas", "gptq_marlin_24", "hqq", "petit_nvfp4",
 })  # fmt: skip
 #: GGUF took the place of any other while a release had it and its check (0.20 to 0.23).
 _GGUF: Times = {("0.19.1", "0.24.0"): "gguf"}
