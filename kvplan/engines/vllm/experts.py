@@ -8,7 +8,7 @@ from kvplan.engines.common.arguments import Times
 from kvplan.engines.common.choices import among
 from kvplan.engines.common.options import Options, read_lora
 from kvplan.engines.common.protocol import Settled
-from kvplan.engines.common.settling import checkpoint_format, stored_plain
+from kvplan.engines.common.settling import stored_plain, weight_formats
 from kvplan.engines.common.stops import Move, Stop, Values
 
 #: How formats of experts begin -> the kernels' name in the message, and the backends that it takes.
@@ -47,7 +47,7 @@ def _asked(settled: Settled) -> tuple[str, str, Times] | None:
     asked = (Options(d).text("moe_backend") or "auto").lower().replace("-", "_")
     if asked == "auto" or read_lora(d.lora) or not on.experts(settled.model):
         return None
-    format_ = d.weight_dtype or checkpoint_format(d)
+    format_ = weight_formats(d)["experts"]
     if stored_plain(format_):
         return asked, "unquantized", PLAIN
     found = next((said for begins, said in KERNELS.items() if format_.startswith(begins)), None)

@@ -62,9 +62,11 @@ def another_method(settled: Settled) -> Values:
     """A checkpoint whose own method is not the one that it is to be loaded with; of one in another format than the model's, by that."""
     d = settled.question
     own = checkpoint_format(d)
-    other = d.weight_dtype if d.weight_dtype not in (None, own) else None
+    asked, other = Options(d).text("quantization"), d.weight_dtype if d.weight_dtype not in (None, own) else None
+    if other and other == MADE.get(asked or ""):
+        return None
     method = own_method(d.model.changed(method=None), other) if other else own_method(d.model, own)
-    return _unlike(method, Options(d).text("quantization"), d)
+    return _unlike(method, asked, d)
 
 
 #: Methods that releases from 0.14 on are to lose -> the first without this stop (quantization/__init__.py DEPRECATED_QUANTIZATION_METHODS).
