@@ -47,7 +47,7 @@ def read(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding
         question["engine_option.engram_cpu_offload"] = moved(one, away)
     kernels = given.get("!--kernel-config")
     if kernels and isinstance(kernels.value, dict) and (experts := kernels.value.get("moe_backend", "auto")) != "auto":
-        question.setdefault("engine_option.moe_backend", moved(kernels, experts))
+        question.setdefault("engine_option.moe_backend", moved(kernels, str(experts).lower().replace("-", "_")))
     if one := given.get("@attention"):
         said = dict(keys("@attention", "--attention-config", given) or {}) if isinstance(one.value, dict) else {}
         if backend := said.pop("backend", None):

@@ -24,7 +24,6 @@ def severities(version: str | None, *told: str) -> set[str]:
         (("--stream-interval", "0"), "", "0.11.1"),
         (("--watermark", "1"), "", "0.24.0"),
         (("--ubatch-size", "-1"), "0.22.0", "0.23.0"),
-        (("--long-prefill-token-threshold", "9000", "--max-model-len", "8192"), "0.26.0", "0.27.0"),
         (("--kv-transfer-config", TORN), "", "0.33.0"),
         (("--enable-dbo",), "", "0.32.0"),
         (("--enable-dbo", "--all2all-backend", "deepep_low_latency"), "0.33.0", ""),
@@ -43,6 +42,12 @@ def test_which_release_refuses(told: tuple[str, ...], taken: str, refused: str) 
         assert "error" not in severities(taken, *told)
     if refused:
         assert "error" in severities(refused, *told)
+
+
+@pytest.mark.parametrize(("version", "of"), [("0.26.0", set()), ("0.27.0", {"decoder"})])
+def test_prefills_longer_than_requests_stop_decoders_alone(version: str, of: set[str]) -> None:
+    told = ("--long-prefill-token-threshold", "9000", "--max-model-len", "8192")
+    assert {kind for kind, _ in read(ARGUMENTS, words("--model", "m/x", *told), {}, version).by_kind} == of
 
 
 @pytest.mark.parametrize(("version", "severity"), [("0.15.0", "warning"), ("0.16.0", "error"), (None, "warning")])
