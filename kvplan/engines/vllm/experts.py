@@ -3,10 +3,12 @@ the experts' _supports_current_device, 0.17 to 0.33)."""
 
 from __future__ import annotations
 
+from kvplan.deployment import Deployment
 from kvplan.engines.common import conditions as on
 from kvplan.engines.common.arguments import Times
 from kvplan.engines.common.choices import among
 from kvplan.engines.common.options import Options, read_lora
+from kvplan.engines.common.passed import Passed
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.settling import stored_plain, weight_formats
 from kvplan.engines.common.stops import Move, Stop, Values
@@ -52,6 +54,12 @@ def _asked(settled: Settled) -> tuple[str, str, Times] | None:
         return asked, "unquantized", PLAIN
     found = next((said for begins, said in KERNELS.items() if format_.startswith(begins)), None)
     return (asked, *found) if found else None
+
+
+def chosen(d: Deployment) -> tuple[Passed, ...]:
+    """What kernels that are asked for take is not modelled: workspaces of one kind are 11 GiB more than another's (vllm#49476)."""
+    asked = Options(d).text("moe_backend")
+    return () if asked in (None, "auto") else (Passed("moe_backend", asked, "--moe-backend", "either" if d.model.routed else ""),)
 
 
 def unmapped(settled: Settled) -> Values:

@@ -37,6 +37,7 @@ from kvplan.engines.vllm.deepseek_v41 import PACKED_ROWS, SharedRows, index_keys
 from kvplan.engines.vllm.drafter import HEADS_SINCE, read_drafter, said_of_drafter
 from kvplan.engines.vllm.drafting import FIRST_ALONE, FROM_0
 from kvplan.engines.vllm.exchange import BUFFER_MIB, CHUNK, HIGH_THROUGHPUT, kernels_of, unsized
+from kvplan.engines.vllm.experts import chosen
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.kinds import least_room
@@ -153,7 +154,7 @@ def settle(d: Deployment) -> Settled:
             *by_name(d, release, model),
         ),
         runs="" if d.device is None and not since(release, "0.10") else V1 if rules.v1 else V0,  # without a device either may be
-        passed=(*passed(d), *unmodelled(d, rules, own)),
+        passed=(*passed(d), *chosen(d), *unmodelled(d, rules, own)),
         undecided=(*undecided(question, model, rules, release, graphs=settings.graphs), *unsized(settings)),
     )
 
