@@ -23,12 +23,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 import accuracy_lines
 import marks
+import sglang_starts
 
-KEPT, PEERS, PAGE = (
-    ROOT / "benchmarks" / "kept" / "accuracy.json",
-    ROOT / "benchmarks" / "kept" / "peers.json",
-    ROOT / "docs" / "accuracy.md",
-)
+KEPT, STARTS, PEERS = (ROOT / "benchmarks" / "kept" / f"{name}.json" for name in ("accuracy", "sglang_starts", "peers"))
+PAGE = ROOT / "docs" / "accuracy.md"
 SHARED = ROOT.parent / "shared" / "data"
 Row = dict[str, Any]
 WORDS = ("rows", "right", "refused", "unsupported", "wrong")
@@ -138,6 +136,8 @@ def count() -> None:
     date = datetime.now(tz=UTC).date().isoformat()
     now = {(r["source"], r["what"]): {**r, "date": date} for source in SOURCES for r in source()}
     kept = {key: row for key, row in before.items() if key[0] == "rows beside the checkout"} | now
+    starts = (json.dumps(row) for row in sglang_starts.counted(list(sglang_starts.starts())))
+    STARTS.write_text("[\n" + ",\n".join(starts) + "\n]\n", encoding="utf-8")
     KEPT.write_text("[\n" + ",\n".join(json.dumps(kept[key]) for key in sorted(kept)) + "\n]\n", encoding="utf-8")
 
 
@@ -158,7 +158,8 @@ _LOGS = """## Beside start-up logs
 
 Every case is predicted without its own group. Every kind of case, and every wrong verdict by name, is in
 [the budget's table](budget.md#how-far-off-it-is), which the same command writes. TensorRT-LLM and SGLang have few logs (six that count
-are of other engines than vLLM), so little follows from theirs.
+are of other engines than vLLM), so little follows from theirs; SGLang's pools are held against public starts that tell their tokens, to
+which nothing is fitted (`tools/sglang_starts.py` names each).
 """
 
 _PEERS = """## Beside peers
@@ -213,8 +214,14 @@ def _logged(budget: str) -> str:
         ("starts or not, said to be likely", f"{found.likely[0]} of {found.likely[1]} right"),
         ("false starts (it said that it starts; it did not)", found.false_starts),
         ("false refusals", found.false_refusals),
+        *map(_pools, json.loads(STARTS.read_text(encoding="utf-8"))),
     )
     return marks.table(("what", "how far off"), rows)
+
+
+def _pools(r: Row) -> tuple[str, str]:
+    off = f"{r['median']} % of it (median), {r['ninth']} % (90th percentile); the interval has {r['held']} of {r['starts']}"
+    return f"SGLang's pools, {r['what']}: {r['starts']} public starts of {r['sources']} sources", off
 
 
 _RECEIPTS = """## Beside real memory
