@@ -97,8 +97,10 @@ def engine(plan: Plan) -> str:
 
 
 def flag(name: str, value: object = None) -> str:
-    """A name of the question as it is written on the command line, with its value."""
+    """A name of the question as it is written on the command line, with its value; an option of the engine that is left out."""
     text = f"--{name.replace('_', '-')}"
+    if name == "engine_option" and isinstance(value, str) and value.endswith("="):
+        return f"without {text} {value[:-1]}"
     if name == "kv_memory" and isinstance(value, int) and value % MIB == 0:
         value = f"{value // MIB}MiB"
     return text if value is None or value is True else f"{text} {value}"

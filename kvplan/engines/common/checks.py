@@ -43,9 +43,6 @@ def check_question(
     spec = read_speculative(d.speculative)
     if spec and not spec.tokens and spec.method not in facts.picks_drafts:
         raise SpecError("speculative", [("", f"{facts.title} picks no number of tokens for {spec.method}: write METHOD:TOKENS")])
-    method = dict(d.engine_option).get("quantization")
-    if method and d.weight_dtype and contradicts(method, weight_scheme(canonical_weight(d.weight_dtype))):
-        raise SpecError("weight_dtype", [("", f"{d.weight_dtype} and quantization {method} are two checkpoints; keep one")])
     for key, _ in d.engine_option:
         if key not in facts.options and key not in passed:
             known = _options_near(key, facts)
@@ -54,6 +51,9 @@ def check_question(
                 how = f"--engine-option {name}=" if own else "--" + name.replace("_", "-")
                 known = f"it is {name} here, {'the first word' if name == 'model' else how} on the command line"
             raise SpecError("engine_option", [(key, f"engine {facts.name} has no such option; {known}")])
+    method = dict(d.engine_option).get("quantization")
+    if method and d.weight_dtype and contradicts(method, weight_scheme(canonical_weight(d.weight_dtype))):
+        raise SpecError("weight_dtype", [("", f"{d.weight_dtype} and quantization {method} are two checkpoints; keep one")])
 
 
 def _options_near(key: str, facts: Facts) -> str:

@@ -52,15 +52,19 @@ STORED: Mapping[str, Stored] = _rows("""
 PACKED_ONLY = frozenset({"awq", "awq_marlin", "gptq", "gptq_marlin"})
 
 
-#: Families that checkpoints mix: experts in one, all else in another.
-_FLOATS = frozenset({"fp8", "mxfp", "nvfp4"})
+#: Families of conversions that no library of 16-bit checkpoints writes.
+_APART = frozenset({"gguf", "affine", "exl3", "bitsandbytes"})
 
 
 def contradicts(method: object, scheme: str) -> bool:
-    """Whether no checkpoint of that family is one that a method's name says; weights of plain types contradict none."""
+    """Whether no checkpoint of that family is one that a method's name says; weights of plain types contradict none.
+
+    DeepSeek-V4's method is fp8, and its experts are in MXFP4.
+    """
     says = stored(method)
-    read = set(says.schemes) if says else {"*"}
-    return scheme != "plain" and not read & {"*", scheme} and not (scheme in _FLOATS and read & _FLOATS)
+    if says is None or scheme in ("plain", *says.schemes):
+        return False
+    return scheme in _APART if "*" in says.schemes else not (scheme == "mxfp" and "fp8" in says.schemes)
 
 
 def stored(method: object) -> Stored | None:

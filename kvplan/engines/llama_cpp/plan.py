@@ -101,8 +101,8 @@ def _maps(s: LlamaSettings, now: Situation) -> bool:
     return situation.spare(d.host_memory or 0, held)[0] >= 0 and all(margin >= 0 for margin in others)
 
 
-#: How sure a start is whose layers the engine dealt out by its own count: of 46 public ones with RAM for the rest four ran out, two of them
-#: with latent attention (tests/threads, Ollama 0.1.32 to 0.35).
+#: How sure a start is whose layers the engine dealt out by its own count: of 46 public ones whose RAM is known four ran out (tests/threads,
+#: Ollama 0.1.32 to 0.35), two of them with latent attention, which is left out.
 DEALT: Certainty = "likely"
 #: How sure a refusal is that lacks no more than there is: of 28 that were certain before anybody looked (the eleventh to the twentieth set,
 #: docs/limits.md), of cards with displays and without, eleven had started: under Windows, with another file, split by --fit.

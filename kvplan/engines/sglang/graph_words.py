@@ -11,6 +11,7 @@ from typing import Any
 from kvplan.engines.common.arguments import counted, moved
 from kvplan.engines.common.kinds import counts
 from kvplan.engines.common.words import Finding, Given, refuse, warn
+from kvplan.units import spelled
 
 SIZES = {"@graph_bs": "cuda_graph_bs", "@graph_tokens": "cuda_graph_bs_prefill"}
 #: Phase -> its keys as options.
@@ -22,27 +23,35 @@ _KEYS = {
 _OF_BOTH = {"backend", "bs", "max_bs", "tc_compiler"}
 _PROMPTS = {"max_context_size", "full_prefill_max_req", "full_prefill_prefix_chunk_tokens", "max_seq_len"}
 _TAKEN = {"decode": _OF_BOTH, "prefill": _OF_BOTH | _PROMPTS}
+_BACKENDS = ("full", "breakable", "tc_piecewise", "disabled")
 _BACKEND = {"decode": "@decode_graphs", "prefill": "option:cuda_graph_backend_prefill"}
+
+
+def _is_config(value: Any) -> bool:
+    """Whether --cuda-graph-config's parser takes it: phases, their keys and backends."""
+    return isinstance(value, dict) and all(
+        phase in _TAKEN and isinstance(said, dict) and said.keys() <= _TAKEN[phase] and said.get("backend", "full") in _BACKENDS
+        for phase, said in value.items()
+    )
 
 
 def graphs_of(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding]:
     """Options of graphs, into the question."""
     findings = [found for at, key in SIZES.items() if (one := given.get(at)) for found in counted(one, question, key)]
     backends = {phase: given.get(at) for phase, at in _BACKEND.items()}
-    config = given.get("@graph_config")
-    phases = config.value if config and isinstance(config.value, dict) else {}
-    if config and not all(isinstance(said, dict) and phase in _TAKEN and said.keys() <= _TAKEN[phase] for phase, said in phases.items()):
-        return [
-            *findings,
-            refuse(f"{config.spelled}: not a phase, or none of its keys; the engine would stop with a usage error", config.place),
-        ]
-    for phase, said in phases.items():
-        assert config is not None
-        for key, value in said.items():
-            if to := _KEYS[phase].get(key):
-                question[f"engine_option.{to}"] = moved(config, ",".join(map(str, value)) if isinstance(value, list) else value)
+    if config := given.get("@graph_config"):
+        if not _is_config(config.value):
+            text = f"{config.spelled}: not a phase, or none of its keys or backends; the engine would stop with a usage error"
+            return [*findings, refuse(text, config.place)]
+        for phase, key, value in ((phase, *one) for phase, said in config.value.items() for one in said.items()):
             if key == "backend":
                 backends[phase] = moved(config, value)
+            if to := _KEYS[phase].get(key):
+                question[f"engine_option.{to}"] = moved(config, spelled(value) if isinstance(value, list) else value)
+            elif key != "backend":
+                findings.append(
+                    warn("not-modelled-either", f"{config.spelled}: {phase}.{key} moves graphs in a way that is not modelled", config.place)
+                )
     eager = question.pop("enforce_eager", None)
     decode, prefill = (eager if one is None else one if one.value == "disabled" else None for one in backends.values())
     if decode and prefill:

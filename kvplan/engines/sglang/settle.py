@@ -124,10 +124,10 @@ def settle(d: Deployment) -> Settled:
     shape, asked_shape = (read_shape(d, options, forced=now, latent=traits.latent) for now in (forced, False))  # the fraction's
     _check(d, options, shape)
     gpu_mib = (d.device.nvml_total_mib or d.device.memory_bytes // MIB) if d.device else None
-    listed, _ = options.counts("cuda_graph_bs"), options.counts("cuda_graph_bs_prefill")
-    graph_bs = (
-        max(listed, default=0) or options.count("cuda_graph_max_bs") or memory.decode_graph_bs(rules, gpu_mib, shape.tp, d.max_num_seqs)
-    )
+    options.counts("cuda_graph_bs_prefill")  # raises SpecError for what is no list
+    listed = options.counts("cuda_graph_bs")
+    graph_bs = max(listed, default=0) or options.count("cuda_graph_max_bs")
+    graph_bs = graph_bs or memory.decode_graph_bs(rules, gpu_mib, shape.tp, d.max_num_seqs)
     chunk = d.max_num_batched_tokens or memory.chunk_size(rules, gpu_mib, options.text("disaggregation_mode", MODES))
     undrafted = backends.before_drafts(asked, d)
     page = _page(undrafted, rules, traits, options)

