@@ -64,3 +64,9 @@ def test_families_that_one_method_reads_are_one_checkpoint(weights: str, method:
     """ModelOpt's configs say FP8 beside NVFP4, AutoRound packs as AWQ and GPTQ do."""
     plan = planned("qwen/qwen3-8b", engine="sglang", device="h100", weight_dtype=weights, engine_option={"quantization": method})
     assert plan.asked("weight_dtype") == weights
+
+
+@pytest.mark.parametrize(("model", "starts"), [("intel/qwen3-8b-int4-autoround", True), ("qwen/qwen3-30b-a3b-gptq-int4", False)])
+def test_autoround_names_itself_where_it_packs_as_gptq(model: str, *, starts: bool) -> None:
+    """Its uploads' quant_method is auto-round, with packing_format auto_round:auto_gptq; a GPTQ upload's is gptq (_verify_quantization)."""
+    assert planned(model, engine="vllm", device="h200", engine_option={"quantization": "auto-round"}).starts is starts

@@ -54,6 +54,7 @@ def own_method(model: ModelSpec, format_: str) -> str:
     """The method that a model's config names, by the names of TAKES; empty where neither the spec nor its format says it."""
     by_format = next((method for begins, method in _BY_FORMAT.items() if any(one.startswith(begins) for one in format_.split("+"))), "")
     prefix = next((prefix for begins, prefix in _OF_THEIR_OWN.items() if (model.architecture or "").startswith(begins)), "")
+    by_format = "auto-round" if by_format == "gptq" and "autoround" in model.id else by_format  # what its tool names it, packed as GPTQ
     named = (model.method or by_format).replace("fbgemm-fp8", "fbgemm_fp8")
     return f"{prefix}{named}" if named else ""
 
