@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -19,10 +20,10 @@ class Exclusion(NamedTuple):
     """What an engine stops with where options hold (`asked`) and others do not (`wants`).
 
     Terms: `key=a,b` (one of these values; an empty one: not given), `key=*` (given), `key<=N`, `key>N` (N: a number or another key),
-    `key~text` (has it within but for spaces, all of it known), `key^regex` (its text is such); `&` all of several terms, `|` any. Keys are
-    long options with `_`, or one and a key of its object behind a dot (`.*`: any member of a list). since, before: first release that says
-    so, first that does not any more; empty: always. of: the kind of model (`kinds`) of which it says so;
-    empty: any.
+    `key~text` (has it within but for spaces), `key^regex` (its text is such); `&` all of several terms, `|` any. What a variable holds is
+    nothing that is asked, and all that is wanted. Keys are long options with `_`, or one and a key of its object behind a dot (`.*`: any
+    member of a list). since, before: first release that says so, first that does not any more; empty: always. of: the kind of model
+    (`kinds`) of which it says so; empty: any.
     """
 
     asked: str
@@ -70,12 +71,12 @@ def kinds(model: ModelSpec) -> frozenset[str]:
 
 
 def _wanted(terms: str, seen: Mapping[str, Any]) -> bool:
-    """Whether what is wanted is there; a number that is not known may be any."""
+    """Whether what is wanted is there; what a variable holds may be it."""
     return any(all(_holds(term, seen, either=True) for term in every.split("&")) for every in terms.split("|"))
 
 
 def _holds(term: str, seen: Mapping[str, Any], *, either: bool = False) -> bool:
-    """`either`: the answer for a number that a variable holds."""
+    """`either`: the answer for what a variable holds."""
     match = _TERM.fullmatch(term)
     assert match is not None, term
     key, operator, value = match.groups()
@@ -84,33 +85,67 @@ def _holds(term: str, seen: Mapping[str, Any], *, either: bool = False) -> bool:
     if said is False:  # the --no- form of a switch
         said = None
     if inner:
-        return any(_is(one, operator, value, seen, either=either) for one in _inside(said, inner.split(".")))
-    return _is(said, operator, value, seen, either=either)
+        return any(either if _open(one) else _is(one, operator, value, seen, either) for one in _inside(said, inner.split(".")))
+    if _open(said) and (operator, value) != ("=", "*"):
+        return either
+    return _is(said, operator, value, seen, either)
+
+
+def _open(said: Any) -> bool:
+    """Whether a variable or a template is in it."""
+    return "$" in str(said) or "{{" in str(said)
+
+
+#: A string of JSON, or an open value without quotes.
+_BARE = re.compile(r'"(?:[^"\\]|\\.)*"|(\$\{[^}]*\}|\$\w+|\{\{.*?\}\})')
 
 
 def _inside(said: Any, keys: list[str]) -> list[Any]:
-    """What stands at these keys of an object that is written as JSON: nothing is None, and no member of a list none at all."""
-    try:
-        found = [json.loads(said)] if isinstance(said, str) and "$" not in said else [None]
-    except ValueError:
+    """What stands at these keys of an object that is written as JSON: nothing is None, and no member of a list none at all.
+
+    Where variables leave open what its keys are, all of it as it is written.
+    """
+    if not isinstance(said, str):
         return [None]
+    try:
+        found = [json.loads(_BARE.sub(lambda one: json.dumps(one[1]) if one[1] else one[0], said))]
+    except ValueError:
+        return [said if _open(said) else None]
     for key in keys:
-        if key == "*":
-            found = [member for one in found if isinstance(one, list) for member in one]
-        else:
-            found = [one.get(key) if isinstance(one, dict) else None for one in found]
+        found = [inner for one in found for inner in _at(key, one)]
     return found
 
 
-def _is(said: Any, operator: str, value: str, seen: Mapping[str, Any], *, either: bool) -> bool:
+def _at(key: str, one: Any) -> list[Any]:
+    """What stands at one key of this; what a variable stands for, or the keys of, is itself."""
+    if isinstance(one, str) and _open(one):
+        return [one]
+    if key == "*":
+        return one if isinstance(one, list) else []
+    if not isinstance(one, dict):
+        return [None]
+    return [one.get(key, one if any(map(_open, one)) else None)]
+
+
+def _is(said: Any, operator: str, value: str, seen: Mapping[str, Any], either: bool) -> bool:
     if operator == "=":
         return said is not None if value == "*" else ("" if said is None else str(said)) in value.split(",")
     if operator == "~":
-        return value in str(said or "").replace(" ", "") and "$" not in str(said)
+        return value in str(said or "").replace(" ", "")
     if operator == "^":
         return said is not None and bool(re.fullmatch(value, str(said)))
+    bound = seen.get(value, value)
+    if _open(bound):
+        return either
     try:
-        most = float(seen.get(value, value))
-        return said is not None and (float(said) <= most if operator == "<=" else float(said) > most)
+        return said is not None and (_number(said) <= _number(bound) if operator == "<=" else _number(said) > _number(bound))
     except (TypeError, ValueError):
-        return either and any("$" in str(one) or "{{" in str(one) for one in (said, seen.get(value, value)))
+        return False
+
+
+def _number(said: Any) -> float:
+    """One that is too long for a double is without end."""
+    try:
+        return float(said)
+    except OverflowError:
+        return math.inf if said > 0 else -math.inf

@@ -7,7 +7,7 @@ modules are the sum of theirs), LMDeploy (pytorch/models/patch.py). Routed exper
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
@@ -43,16 +43,24 @@ class Adapted(NamedTuple):
     outputs: int
 
 
-def asked_modules(d: Deployment, *, read: bool = False) -> frozenset[str] | None:
-    """`lora_target_modules`, as our names; None: all. Raises SpecError for a module that is not known.
-
-    read  the engine has read them by a list of its own: others are no matrices of layers (an embedding, a head)
-    """
+def asked_names(d: Deployment) -> list[str] | None:
+    """`lora_target_modules` as they are written; None: all."""
     text = Options(d).text("lora_target_modules")
     if text in (None, "all", "all-linear"):
         return None
-    names = [name.strip().strip("'\"") for name in str(text).strip("[]() ").split(",")]
-    if (strange := [name for name in names if name not in MODULES]) and not read:
+    return [name.strip().strip("'\"") for name in str(text).strip("[]() ").split(",")]
+
+
+def asked_modules(d: Deployment, *, read: bool = False, beside: Container[str] = ()) -> frozenset[str] | None:
+    """`lora_target_modules`, as our names; None: all. Raises SpecError for a module that is not known.
+
+    read    the engine has read them by a list of its own: others are no matrices of layers (an embedding, a head)
+    beside  what the engine has of those
+    """
+    names = asked_names(d)
+    if names is None:
+        return None
+    if (strange := [name for name in names if name not in MODULES and name not in beside]) and not read:
         raise SpecError("engine_option", [("lora_target_modules", f"{strange[0][:40]!r} is not one of all, {', '.join(MODULES)}")])
     return frozenset(ours for name in names for ours in MODULES.get(name, "").split())
 

@@ -8,7 +8,7 @@ experts have outer factors in common. Adapters wait in host memory; the dummies 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common import lora
@@ -49,6 +49,10 @@ FUSED_EXPERTS: dict[str, str] = {
 }  # fmt: skip
 #: Matrices of Qwen 3.5's delta nets that are stored as one.
 STACKED = {"in_proj_qkvz": 4, "in_proj_ba": 2}
+#: Modules that adapters change beside matrices of layers, by vLLM's names: experts, routers, the vocabulary, delta nets' convolutions.
+BESIDE = frozenset({"experts", "gate", "embed_tokens", "lm_head", "conv1d"})
+#: From which release on an embedding or a head that is named is adapted whatever its class (model_manager.py _create_lora_modules).
+NAMED_SINCE = "0.30"
 #: Options of adapters that are on or off.
 SWITCHES = ("fully_sharded_loras", "specialize_active_lora", "enable_mixed_moe_lora_format", "enable_moe_shared_loras")
 #: Roles of the matrices that are vLLM's linear layers.
@@ -68,15 +72,16 @@ def slots(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -> list[
     if held := _of_nets(d, layers, s):
         source = "slots x rank x (inputs + outputs) of their convolutions, and inputs once more for each matrix that is stored with others"
         found.append(exact("LoRA slots of delta nets", one * held, source, "weights"))
-    if Options(d).text("lora_target_modules") not in (None, "all", "all-linear"):
-        return found
-    if held := one * sum(sum(w.shape) for layer in layers for w in layer.weights if w.name == "router" and len(w.shape) == 2):
+    named = BESIDE.intersection(BESIDE if (names := lora.asked_names(d)) is None else names)
+    if "gate" in named and (
+        held := one * sum(sum(w.shape) for layer in layers for w in layer.weights if w.name == "router" and len(w.shape) == 2)
+    ):
         source = "slots x rank x (hidden + experts); lora/layers/replicated_linear.py, of a subclass of which some releases take none"
         found.append(modelled("LoRA slots of routers", Span(held, 0, held), source, "weights"))
-    if s.rules.lora_experts:
+    if s.rules.lora_experts and "experts" in named:
         held = _of_experts(d, layers, s) * one
         found.append(exact("LoRA slots of experts", held, "slots x experts x rank x (inputs + outputs) of every expert", "weights"))
-    held = _of_vocabulary(d, model, stage, s, asked) * asked.adapters * ELEMENT_BYTES
+    held = _of_vocabulary(d, model, stage, s, asked, named if names is not None else None) * asked.adapters * ELEMENT_BYTES
     found.append(exact("LoRA slots of the vocabulary", held, "slots x rank x (vocabulary + hidden) of embedding and head", "weights"))
     return found
 
@@ -87,13 +92,13 @@ def _of_nets(d: Deployment, layers: Sequence[Layer], s: VllmSettings) -> int:
     Qwen 3.5's in_proj_qkvz is four matrices with a first factor each, its in_proj_ba two (mamba/gdn/qwen_gdn_linear_attn.py
     create_qkvz_proj); Qwen3-Next's are one each.
     """
-    modules, found = lora.asked_modules(d), 0
+    modules, names, found = lora.asked_modules(d, beside=BESIDE), lora.asked_names(d), 0
     stacked = STACKED if (d.model.architecture or "").startswith("Qwen3_5") else {}
     for layer in layers:
         named = {w.name: w for w in layer.weights}
         if "in_proj_qkvz" not in named:
             continue
-        if modules is None:
+        if names is None or "conv1d" in names:
             found += named["conv1d"].shape[-1] + named["conv1d"].shape[0] // s.tp
         found += sum((n - 1) * named[name].shape[1] for name, n in stacked.items() if modules is None or name in modules)
     return found
@@ -116,15 +121,20 @@ def _of_experts(d: Deployment, layers: Sequence[Layer], s: VllmSettings) -> int:
     return found
 
 
-def _of_vocabulary(d: Deployment, model: Lowered, stage: range, s: VllmSettings, asked: Lora) -> int:
-    """Elements of one slot for the embedding (first stage) and the head (last stage), whole on every rank."""
+def _of_vocabulary(d: Deployment, model: Lowered, stage: range, s: VllmSettings, asked: Lora, names: Container[str] | None) -> int:
+    """Elements of one slot for the embedding (first stage) and the head (last stage), whole on every rank. `names`: the modules asked for,
+    None: all."""
     name, vocabulary, hidden = d.model.architecture or "", d.model.vocab_size or 0, d.model.hidden_size
     since, gone = VOCABULARY.get(name, (None, ""))
     both = _says(since, s) and not (gone and _says(gone, s))
     extra = EXTRA_ROWS if s.rules.lora_extra_rows else 0
     one = asked.rank * (vocabulary + hidden) + extra * hidden
-    embedding = stage.start == 0 and (both or name in EMBEDDING)
-    head = both and stage.stop == len(model.layers) and d.model.lm_head
+    if names is not None and s.since(NAMED_SINCE):
+        of_embedding = of_head = True
+    else:
+        of_embedding, of_head = both or name in EMBEDDING, both
+    embedding = stage.start == 0 and of_embedding and (names is None or "embed_tokens" in names)
+    head = of_head and (names is None or "lm_head" in names) and stage.stop == len(model.layers) and d.model.lm_head
     return one * (embedding + bool(head)) + (extra * asked.rank if embedding else 0)
 
 

@@ -27,6 +27,7 @@ from kvplan.engines.common.lora import MODULES
 from kvplan.engines.common.options import read_lora, read_speculative
 from kvplan.engines.common.words import Finding, Given, refuse, warn
 from kvplan.engines.vllm import for_v0, objects
+from kvplan.engines.vllm.adapters import BESIDE
 from kvplan.engines.vllm.bounds import BOUNDS
 from kvplan.engines.vllm.choices import CHOICES
 from kvplan.engines.vllm.classes import OWN_CODE
@@ -88,12 +89,14 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         findings += few_cpu_loras(given)
     for name, option in WORDS.items():
         if (one := given.get(name)) and (name != "@lora_modules" or "lora" in question):
-            strange = [word for word in one.value if word not in (*MODULES, "all", "all-linear")] if name == "@lora_modules" else []
+            strange = (
+                [word for word in one.value if word not in (*MODULES, *BESIDE, "all", "all-linear")] if name == "@lora_modules" else []
+            )
             if kept := [word for word in one.value if word not in strange]:
                 question[f"engine_option.{option}"] = moved(one, ",".join(kept))
             if strange:
-                message = f"{one.spelled}: no matrix of a layer that we know is called {', '.join(strange)[:60]}"
-                findings.append(warn("not-modelled-less", message, one.place))
+                message = f"{one.spelled}: what adapters hold of {', '.join(strange)[:60]} is not counted"
+                findings.append(warn("not-modelled-more", message, one.place))
     for option in ("max_cpu_loras", "api_server_count"):  # below 1: as not given, and an engine without a server (entrypoints/cli/serve.py)
         if (one := given.get(f"option:{option}")) and one.value <= 0:
             del question[f"engine_option.{option}"]

@@ -38,8 +38,13 @@ PLAIN: Times = {
     ("0.26.0", ""): "batched_triton",
     ("0.32.0", ""): "marlin",
 }
-#: Backend -> majors of compute capability that it runs on; none: not NVIDIA's.
-MAJORS: dict[str, tuple[int, ...]] = {"flashinfer_trtllm": (10,), "flashinfer_cutlass": (9, 10, 11, 12), "aiter": ()}
+#: Backend, or experts' kind and backend -> majors of compute capability that it runs on, and not on AMD's; none: on AMD's alone.
+#: FP8's cutlass: csrc scaled_mm_entry.cu cutlass_group_gemm_supported; deep_gemm: platforms/cuda.py support_deep_gemm.
+MAJORS: dict[str, tuple[int, ...]] = {
+    "flashinfer_trtllm": (10,), "flashinfer_cutlass": (9, 10, 11, 12), "flashinfer_cutedsl": (10,),
+    "flashinfer_b12x": (12,), "b12x": (12,), "FP8 cutlass": (9, 10, 11, 12), "NvFP4 cutlass": (10, 11, 12),
+    "deep_gemm": (9, 10, 12), "hpc": (9,), **dict.fromkeys(("marlin", "humming"), (7, 8, 9, 10, 11, 12)), "aiter": (),
+}  # fmt: skip
 _OTHER = (Move("option:moe_backend", "auto"),)
 
 
@@ -72,11 +77,16 @@ def unmapped(settled: Settled) -> Values:
 
 def elsewhere(settled: Settled) -> Values:
     """A backend of other GPUs."""
-    found, has = _asked(settled), on.capability(settled.question)
-    majors = MAJORS.get(found[0]) if found else None
-    if found is None or majors is None or has is None or has // 10 in majors or unmapped(settled):
+    found, device = _asked(settled), settled.question.device
+    if found is None or device is None or unmapped(settled):
         return None
-    return {"backend": found[0]}
+    backend, kind, _ = found
+    majors, has = MAJORS.get(backend, MAJORS.get(f"{kind} {backend}")), device.capability
+    if kind == "unquantized" and backend in ("marlin", "humming"):  # they go by the release's own choice
+        return None
+    if majors is None or (not majors if device.vendor == "amd" else has is None or has // 10 in majors):
+        return None
+    return {"backend": backend, "platform": "rocm" if device.vendor == "amd" else "cuda"}
 
 
 CHECKS: tuple[Stop, ...] = (
@@ -85,7 +95,8 @@ CHECKS: tuple[Stop, ...] = (
         _OTHER, "model_executor/layers/fused_moe/oracle", since="0.17", when=unmapped, loading=True,
     ),
     Stop(
-        "kernels of experts and GPU", "does not support the deployment configuration since kernel does not support current device cuda.",
+        "kernels of experts and GPU",
+        "does not support the deployment configuration since kernel does not support current device {platform:w}.",
         "the kernels asked for are of other GPUs", (*_OTHER, Move("device", "another GPU")),
         "model_executor/layers/fused_moe/oracle", since="0.20", when=elsewhere, loading=True, numbers="{backend}",
     ),

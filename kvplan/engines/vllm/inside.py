@@ -70,7 +70,7 @@ _SPECULATIVE = (
 )  # fmt: skip
 
 _PROTON = "profiler_config.profiler=proton"
-_GRAPHLESS = "enforce_eager=True|optimization_level=0|compilation_config.cudagraph_mode=NONE,none"
+_GRAPHLESS = "enforce_eager=True|optimization_level=0|compilation_config.cudagraph_mode=NONE,none,None,0,0.0,False"
 _PROFILER = (
     *(
         Exclusion(

@@ -73,13 +73,15 @@ def _compilation(given: Mapping[str, Given], value: Any, question: dict[str, Giv
         question["enforce_eager"] = moved(level, True)
     elif config:
         mode = value.get("cudagraph_mode") if isinstance(value, dict) else None
+        if isinstance(mode, int | float) and mode in range(len(MODES)):  # pydantic: 1.0 and true are 1
+            mode = MODES[int(mode)]
         off = value in (0, "0") or (isinstance(value, dict) and (value.get("level") == 0 or value.get("mode") in (0, "NONE")))
         if (mode is not None and str(mode).upper() in ("NONE", "0")) or (mode is None and off):
             question["enforce_eager"] = moved(config, True)
             return
         for key in GRAPHS if isinstance(value, dict) else ():
             if (said := value.get(key)) is not None:
-                said = MODES[said] if key == "cudagraph_mode" and said in (0, 1, 2) else said
+                said = mode if key == "cudagraph_mode" else said
                 question[f"engine_option.{key}"] = moved(config, spelled(said) if isinstance(said, list) else said)
 
 

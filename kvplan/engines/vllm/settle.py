@@ -27,7 +27,7 @@ from kvplan.engines.common.settling import (
     without,
     wrong_number,
 )
-from kvplan.engines.vllm import for_v0
+from kvplan.engines.vllm import adapters, for_v0
 from kvplan.engines.vllm.backends import latent_backend, plain, said
 from kvplan.engines.vllm.batches import batch_defaults, goes_in_pieces
 from kvplan.engines.vllm.before_v1 import capped
@@ -141,7 +141,7 @@ def settle(d: Deployment) -> Settled:
     model = remade(model, lambda _, cache: as_run(grouped(_as_kept(cache, formats, told, records, keys), group), d.model, release, slides))
     settings = _read(question, rules, options, formats, model, resolved.chosen_by)._replace(records=records)
     drafts = settings.served.draft if settings.drafter else ()
-    lora.asked_modules(question)
+    lora.asked_modules(question, beside=adapters.BESIDE)
     made = Settled(*resolved, settings, model, drafts, misfit, settings.drafter, unknown(question, settings.drafter))
     return made._replace(
         room=least_room(question, settings.served, settings),

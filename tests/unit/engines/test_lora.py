@@ -99,6 +99,36 @@ def test_vllm_stacks_factors_of_the_vocabulary() -> None:
     assert slots("vllm", VOCABULARY, engine_option={"lora_target_modules": "q_proj"}) == 0
 
 
+@pytest.mark.parametrize(("release", "head", "embedding"), [("0.33.0", 1, 1), ("0.29.0", 0, 0)])
+def test_vllm_adapts_what_is_named(release: str, head: int, embedding: int) -> None:
+    """model_manager.py _create_lora_modules: a module whose name ends in one of --lora-target-modules; from 0.30 on also one that is not
+    among `embedding_modules`, as Qwen 2.5's (152,064 x 3,584); a router is mlp.gate, the experts' runner mlp.experts."""
+    name, elements = "qwen/qwen3-30b-a3b", 4 * 16 * 48 * 128
+    only: dict[str, Any] = {"engine_version": release, "engine_option": {"lora_target_modules": "q_proj,experts,gate,lm_head"}}
+    assert slots("vllm", EXPERTS, name, **only) == elements * 3 * (2048 + 768) * 2
+    assert slots("vllm", "LoRA slots", name, **only) == 4 * 16 * 48 * (2048 + 4096) * 2
+    assert slots("vllm", "LoRA slots of routers", name, **only) == 4 * 16 * 48 * (2048 + 128) * 2
+    assert slots("vllm", VOCABULARY, name, **only) == 4 * 16 * (151936 + 2048) * 2
+    for module, counted in (("lm_head", head), ("embed_tokens", embedding)):
+        only = {"engine_version": release, "engine_option": {"lora_target_modules": module}}
+        assert slots("vllm", VOCABULARY, "qwen/qwen2.5-7b", **only) == counted * 4 * 16 * (152064 + 3584) * 2
+
+
+@pytest.mark.parametrize("module", ["experts", "lm_head", "embed_tokens"])
+def test_a_command_that_names_them(module: str, tmp_path: Path) -> None:
+    script = tmp_path / "serve.sh"
+    words = "vllm serve Qwen/Qwen3-30B-A3B --enable-lora --max-lora-rank 64 --max-loras 8 --lora-target-modules q_proj"
+    script.write_text(f"{words} {module}\n")
+    (verdict,) = kvplan.check(script, device="h100")
+    assert verdict.found is not None
+    assert verdict.found.question["engine_option"]["lora_target_modules"] == f"q_proj,{module}"
+    assert (verdict.status == "fits") == (module != "experts")
+    assert not any(finding.rule.startswith("not-modelled") for finding in verdict.findings)
+    script.write_text(f"{words} shared_expert_gate\n")
+    (verdict,) = kvplan.check(script, device="h100")
+    assert any(finding.rule == "not-modelled-more" for finding in verdict.findings)
+
+
 def test_whose_vocabulary_vllm_adapts() -> None:
     # embedding_modules: Qwen 3 from 0.16 on (151,936 x 4,096), Qwen 2.5 never, Mistral not since it has a class of its own
     assert slots("vllm", VOCABULARY, "qwen/qwen3-8b", engine_version="0.16.0") == 4 * 2 * 16 * (151936 + 4096) * 2
