@@ -12,16 +12,7 @@ from kvplan.errors import SpecError
 from kvplan.manifests import cloud_run, docker_run, foreign, images, runpod
 from kvplan.manifests.budget import spend
 from kvplan.manifests.host import Limits
-from kvplan.manifests.programs import (
-    CONTAINERS,
-    DETACHED,
-    ELSEWHERE,
-    LAUNCHERS,
-    SHELLS,
-    base,
-    kserve_words,
-    ssh_target,
-)  # fmt: skip
+from kvplan.manifests.programs import CONTAINERS, DETACHED, ELSEWHERE, LAUNCHERS, SHELLS, base, for_shell, kserve_words, ssh_target
 from kvplan.manifests.script import read_script
 from kvplan.manifests.words import ASIDE, Command, Script
 from kvplan.manifests.wrapped import NO_SINGLE, Files, behind, first_plain, handed, is_other, is_server, named, script_option
@@ -169,7 +160,7 @@ def container(
         env = {name: word for name, word in env.items() if not runpod.own(name)}
     if entry is not None:
         run = [*entry, *(args or ())]
-    elif known is None and args and len(args) > 1 and re.fullmatch(r"-[a-z]{0,3}c", args[0].text):
+    elif known is None and args and for_shell(args):
         run = [Word("bash", args[0].place), *args]
         decided.append(Finding("note", "note", f"{args[0].text} is taken to be for a shell, as the image's entrypoint", args[0].place))
     else:

@@ -72,7 +72,10 @@ def _plain(inner: Sequence[Word], is_file: Callable[[str], bool], *, patterns: b
     if sign == "!=":
         return not (fits(left, right) if patterns else left == right)
     if sign == "=~" and _EXPRESSION.fullmatch(right) and right.count("*") + right.count("+") < 4:
-        return re.search(right.removesuffix("$") + (r"\Z" if right.endswith("$") else ""), left, re.ASCII) is not None
+        try:
+            return re.search(right.removesuffix("$") + (r"\Z" if right.endswith("$") else ""), left, re.ASCII) is not None
+        except re.error:  # `[z-a]`
+            return None
     if sign in _NUMBERS and all(re.fullmatch(r"-?\d{1,18}", text) for text in (left, right)):
         return _NUMBERS[sign](int(left), int(right))
     return None

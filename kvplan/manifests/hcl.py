@@ -33,6 +33,11 @@ _PLACE = re.compile(r"\$\{[^{}]*\}")
 #: Kubernetes' names of what the provider spells with underscores.
 _INSTEAD = {"command": "entrypoint", "args": "cmd"}
 _NAMES = {"node_selector": "nodeSelector", "container": "containers", "value_from": "valueFrom", "init_container": "initContainers"}
+#: Calls whose first argument is what they give, as far as it matters here.
+_SAME = frozenset({
+    "tostring", "tonumber", "tobool", "tolist", "toset", "tomap", "sensitive", "nonsensitive", "try", "coalesce", "compact", "distinct",
+    "trimspace", "chomp", "jsonencode", "yamlencode", "base64encode", "base64gzip", "textencodebase64",
+})  # fmt: skip
 _YAML = re.compile(r"^(apiVersion|servingEngineSpec|modelArtifacts):", re.MULTILINE)
 _MACHINES = ("machine_type", "instance_type", "size", "shape")
 _TEXTS = ("metadata_startup_script", "startup_script", "startup-script", "user_data", "inline", "custom_data", "command")
@@ -228,7 +233,9 @@ class _Reader:
                 labels.append(self._next()[1].strip('"'))
             sign = self._next()[1]
             if sign in ("=", ":"):
-                found[_NAMES.get(key, key)] = self.value(depth + 1)
+                given = self.value(depth + 1)
+                is_open = key in ("args", "cmd") and re.fullmatch(r"\$\{[^{}]*\}", given.text)
+                found[_NAMES.get(key, key)] = replace(given, value=_flat(given), text="") if is_open else given
             elif sign == "{":
                 inner = self.block(depth + 1)
                 label = Item(".".join(labels), ".".join(labels), Place(line), line)
@@ -238,23 +245,46 @@ class _Reader:
                 found[key] = inner if single else Item([*found.get(key, ()), inner], "", Place(line), inner.end_line)
         return Item(found, "", Place(first), self._tokens[min(self._at, len(self._tokens)) - 1][2] if self._tokens else 1)
 
-    def _called(self, name: str, line: int, depth: int) -> Item:
-        """What a call is read as: the lists of `concat` and `flatten` as one, in which any other argument is an open word; the maps of
-        `merge` as one; of any other its first argument."""
+    def _parts(self, closing: str, depth: int) -> list[Item]:
+        """What stands between brackets, apart by commas; instead of an expression of several values an open one, and the maps in it."""
+        if depth > MAX_DEPTH:
+            raise SpecError(self._source, [(f"line {self._peek()[2]}", "nested too deep")])
         self._next()
-        given = list[Item]()
-        while self._peek()[1] != ")" and self._peek()[0] != "end":
-            if self._peek()[1] in (",", "\n"):
+        parts, group = list[Item](), list[Item]()
+        while True:
+            kind, text, line = self._peek()
+            if kind == "end" or text in (closing, ","):
+                maps = [one for one in group if isinstance(one.value, dict)]
+                name = "options_of_for" if group and group[0].text == "${for}" else "value"
+                parts += group if len(group) < 2 else maps or [_open(name, line)]
+                group = []
+                self._next()
+                if text != ",":
+                    return parts
+            elif text == "\n":
                 self._next()
             else:
-                given.append(self.value(depth))
-        end = self._next()[2]
-        if name in ("concat", "flatten") and any(isinstance(one.value, list) for one in given):
-            parts = [part for one in given for part in (one if isinstance(one.value, list) else [one if one.text else _open(line)])]
-            return Item(parts, "", Place(line), end)
-        if name == "merge" and given and all(isinstance(one.value, dict) for one in given):
-            return Item({key: part for one in given for key, part in one.items()}, "", Place(line), end)
-        return given[0] if given else Item("", "", Place(line), line)
+                one = self.value(depth + 1)
+                group.append(_json(one) if text == "jsonencode" else one)  # within brackets it is one text
+
+    def _called(self, name: str, line: int, depth: int) -> Item:
+        """What a call gives, of those that are read (developer.hashicorp.com/terraform/language/functions); any other is open."""
+        given = self._parts(")", depth)
+        end = self._tokens[min(self._at, len(self._tokens)) - 1][2]
+        first = given[0] if given else NOTHING
+        script = next((one for one in given if one.style == "|"), None)
+        if name in ("concat", "flatten") and given:
+            return Item([part for one in given for part in _flat(one, deep=name == "flatten")], "", Place(line), end)
+        if name == "merge" and given:
+            merged = dict[str, Item]()
+            for one in given:  # one that is not read may say otherwise of what stands before it
+                held = {key: part if isinstance(part.value, (dict, list)) else one for key, part in merged.items()}
+                merged = {**merged, **one.value} if isinstance(one.value, dict) else {**held, one.text: one}
+            return Item(merged, "", Place(line), end)
+        text = _formatted(first.text, given[1:]) if name == "format" else _joined(first.text, given[1:]) if name == "join" else None
+        if text is not None:
+            return Item(text, text, Place(line), end)
+        return script or (first if name in _SAME and given else _open(name, line))
 
     def value(self, depth: int) -> Item:
         """A text, list, map or here-document; of any other expression its words, open."""
@@ -270,27 +300,49 @@ class _Reader:
         if text == "{":
             return self.block(depth + 1)
         if text == "[":
-            parts = list[Item]()
-            while self._peek()[1] not in ("]", ""):
-                if self._peek()[1] in (",", "\n"):
-                    self._next()
-                else:
-                    is_json = self._peek()[1] == "jsonencode"  # of a list of words one of them
-                    part = self.value(depth + 1)
-                    parts.append(_json(part) if is_json else part)
-            self._next()
+            self._at -= 1
+            parts = self._parts("]", depth + 1)
             return Item(parts, "", Place(line), self._peek()[2])
+        if text == "(":
+            self._at -= 1
+            parts = self._parts(")", depth + 1)
+            return parts[0] if len(parts) == 1 else _open("value", line)
         if kind != "word":
             return Item("", "", Place(line), line)
-        if self._peek()[1] == "(":  # a call: its arguments are passed over, or read where it is one here-document or list
+        if self._peek()[1] == "(":
             return self._called(text, line, depth + 1)
         if text in ("true", "false", "null") or re.fullmatch(r"-?\d+(\.\d+)?", text):
             return Item({"true": True, "false": False}.get(text, text), text, Place(line), line)
         return Item("${" + text + "}", "${" + text + "}", Place(line), line)
 
 
-def _open(line: int) -> Item:
-    return Item("${value}", "${value}", Place(line), line)
+def _open(name: str, line: int) -> Item:
+    return Item(f"${{{name}}}", f"${{{name}}}", Place(line), line)
+
+
+def _flat(item: Item, *, deep: bool = False) -> list[Item]:
+    """The parts of a list (`deep`: of the lists within it, too); one that is not read is an open word, which may be several."""
+    if isinstance(item.value, list):
+        return [each for part in item for each in (_flat(part, deep=True) if deep and isinstance(part.value, list) else [part])]
+    if isinstance(item.value, dict):
+        return [item]
+    return [_open("options_of_" + (re.sub(r"\W+", "_", item.text).strip("_") or "value"), item.place.line)]
+
+
+def _formatted(text: str, given: list[Item]) -> str | None:
+    """`format` with the plain verbs %s, %d, %v of numbers and texts; None where it holds another."""
+    verbs = re.findall(r"%(.?)", text)
+    if set(verbs) - set("sdv%") or len(verbs) - verbs.count("%") != len(given) or any(not one.text for one in given):
+        return None
+    texts = iter([one.text for one in given])
+    return re.sub(r"%(.)", lambda match: "%" if match[1] == "%" else next(texts), text)
+
+
+def _joined(by: str, given: list[Item]) -> str | None:
+    """`join` of one list of texts; None where it has a part that is none."""
+    if len(given) != 1 or not isinstance(given[0].value, list) or any(isinstance(one.value, (list, dict)) for one in given[0]):
+        return None
+    return by.join(one.text for one in given[0])
 
 
 def _json(item: Item) -> Item:

@@ -59,6 +59,12 @@ def ssh_target(words: Sequence[Word]) -> str:
     return ""
 
 
+def for_shell(args: Sequence[Word]) -> bool:
+    """Whether `-c`, `-lc` in front is a shell's: a command line, which has blanks, is behind it. llama.cpp's `-c` takes a number."""
+    line = re.sub(r"\{\{.*?\}\}|\$\([^()]*\)", "", args[1].text[:4000]) if len(args) > 1 else ""
+    return bool(re.fullmatch(r"-[a-z]{0,3}c", args[0].text)) and len(line.split()) > 1
+
+
 def to_shell(run: Sequence[Word], body: Word) -> list[Word] | None:
     """The command that runs a text which this one reads from its input: `bash -s`, `ssh HOST`, `docker run -i ... bash`, `sbatch`; None for
     one that runs no text."""

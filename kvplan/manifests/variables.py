@@ -193,7 +193,7 @@ class Variables:
 
     def judge(self, holds: bool | None, tested: Collection[str] = ()) -> None:
         """What decides whether the branch that begins here is taken: known to hold, known not to, or not known. Where it is not taken, the
-        variables that its condition tests would hold something else in it: there they are open."""
+        variables that its condition tests would hold something else in it: there those that hold nothing, or 0, are open."""
         if not self._scopes:
             return
         scope = self._scopes[-1]
@@ -201,7 +201,8 @@ class Variables:
             scope.sure = holds is not None and scope.sure is not False and not (scope.live and scope.changed)
             scope.live = bool(holds) and scope.taken is None
         if scope.sure and not scope.live:
-            self._values |= {name: Value((Word(f"${name}", Place(), (name,)),)) for name in tested if name in self._values}
+            off = [name for name in tested if name in self._values and all(w.text in ("", "0") for w in self._values[name].words)]
+            self._values |= {name: Value((Word(f"${name}", Place(), (name,)),)) for name in off}
             self._environment = None
 
     def _end(self, scope: _Scope) -> None:

@@ -24,7 +24,7 @@ def open_variable(to: str, name: str, missing: Sequence[str], place: Place) -> U
     if all(one.isdecimal() for one in missing):
         shown = ", ".join(f"${one}" for one in dict.fromkeys(missing))
         return Unresolved(what, f"{name} is {shown}, which the script or a function of it is called with", give, place)
-    return Unresolved(what, f"{name} is {shown}, which the file does not set", give, place)
+    return Unresolved(what, f"{name} is {shown}, which is not known from the file", give, place)
 
 
 def refused(name: str, message: str, place: Place) -> Finding:

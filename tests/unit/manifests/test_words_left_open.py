@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kvplan.manifests.read import read
+from kvplan.manifests.values import Found
 from tests.unit.manifests.as_read import found, opened, rules
 
 SERVE = "vllm serve Qwen/Qwen3-8B"
@@ -28,7 +29,7 @@ def test_a_condition_by_an_expression_is_weighed(tokens: str, speculative: str |
     assert "open-words" not in rules(one)
 
 
-@pytest.mark.parametrize("expression", ["^(a+)+$", "(x|y)", r"^\w+$", "[[:digit:]]"])
+@pytest.mark.parametrize("expression", ["^(a+)+$", "(x|y)", r"^\w+$", "[[:digit:]]", "[z-a]"])
 def test_a_condition_by_an_expression_that_is_not_read_stays_open(expression: str) -> None:
     (one,) = read(f'N=3\nargs=({SERVE})\nif [[ "$N" =~ {expression} ]]; then args+=(--max-num-seqs 4); fi\n"${{args[@]}}"\n', "serve.sh")
     assert "open-words" in rules(one)
@@ -135,8 +136,8 @@ def test_a_rank_that_is_not_known_is_no_wrong_one() -> None:
     words = "--tensor-parallel-size 2 --nnodes 2 --node-rank ${NODE_RANK} --master-addr ${HEAD}"
     (one,) = found(f"services:\n  vllm:\n    image: vllm/vllm-openai:v0.20.0\n    command: --model Qwen/Qwen3-8B {words}\n", "compose.yaml")
     assert not any(finding.severity == "error" for finding in one.findings)
-    wrong = found(f"{SERVE} --tensor-parallel-size 2 --nnodes 2 --node-rank 2")
-    assert not wrong or any("node-rank" in finding.message for finding in wrong[0].findings)
+    (wrong,) = found(f"{SERVE} --tensor-parallel-size 2 --nnodes 2 --node-rank 2")
+    assert any("`--node-rank` must be less than nnodes" in finding.message for finding in wrong.findings)
 
 
 def test_an_image_of_ones_own_that_is_given_a_shells_option_runs_a_shell() -> None:
@@ -155,6 +156,25 @@ def test_an_image_of_ones_own_that_is_given_a_shells_option_runs_a_shell() -> No
     )
     assert (one.engine, one.question["max_num_seqs"]) == ("vllm", 4)
     assert any("taken to be for a shell" in finding.message for finding in one.findings)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("run.sh", "docker run --gpus all mylab/llama-cuda13:1 -c 4096 -m /m/x.gguf -ngl 99\n"),
+        ("compose.yaml", 'services:\n  llm:\n    image: mylab/x:1\n    command: ["-c", "4096", "-m", "x.gguf", "-ngl", "99"]\n'),
+        (
+            "pod.yaml",
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  - name: llm\n    image: mylab/llama-cuda13:1\n"
+            '    args: ["-c", "4096", "-m", "/m/x.gguf", "-ngl", "99"]\n',
+        ),
+    ],
+)
+def test_a_size_of_the_context_is_no_shells_command_line(name: str, text: str) -> None:
+    """llama.cpp common/arg.cpp: `-c, --ctx-size N`; a shell's `-c` takes a command line (POSIX, sh)."""
+    (one,) = found(text, name)
+    assert (one.engine, one.question["max_model_len"]) == ("llama.cpp", 4096)
+    assert not any("taken to be for a shell" in finding.message for finding in one.findings)
 
 
 @pytest.mark.parametrize("before", ["toolbox run -c llm --", "wsl -d Ubuntu --", "distrobox enter llm --", "mamba run -n env"])
@@ -184,8 +204,52 @@ def test_words_that_terraform_puts_together_are_all_read() -> None:
     (one,) = found(TERRAFORM.format(kind="kubernetes_pod", words=args), "main.tf")
     assert (one.model, one.question["max_model_len"], one.question["max_num_seqs"]) == ("Qwen/Qwen3-8B", 4096, 4)
     assert one.question["n_devices"] == 2
-    assert "open-words" in rules(one) or "options" in opened(one)
+    assert [unresolved.why.split(" holds")[0] for unresolved in one.unresolved if unresolved.what == "options"] == [
+        "what $options_of_var_more"
+    ]
     assert "bad-value" not in rules(one)
+
+
+def terraform(words: str) -> Found:
+    (one,) = found(TERRAFORM.format(kind="kubernetes_pod", words=words) + 'variable "n" {\n  default = 8\n}\n', "main.tf")
+    return one
+
+
+def test_lists_within_lists_and_texts_with_values_in_them() -> None:
+    """developer.hashicorp.com/terraform/language/functions: flatten goes into all lists, format fills in, join puts together."""
+    one = terraform('args = flatten([["--model", "Qwen/Qwen3-8B"], [["--dtype", "half"], format("--max-num-seqs=%d", var.n)]])')
+    assert (one.model, one.question, opened(one)) == ("Qwen/Qwen3-8B", {"dtype": "half", "max_num_seqs": 8}, {"device"})
+    one = terraform('command = ["sh", "-c", join(" ", ["vllm serve", "Qwen/Qwen3-8B", "--max-num-seqs", 4])]')
+    assert (one.model, one.question["max_num_seqs"]) == ("Qwen/Qwen3-8B", 4)
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        ('args = concat(["--model", "Qwen/Qwen3-8B"], lookup(var.more, "a"))', "options"),
+        ('args = concat(["--model", "Qwen/Qwen3-8B"], var.small ? ["--max-num-seqs", "4"] : [])', "options"),
+        ('args = lookup(var.more, "a")', "options"),
+        ('args = ["--model", "Qwen/Qwen3-8B", "--max-num-seqs", lookup(var.more, "a")]', "max_num_seqs"),
+        ('args = ["--model", "Qwen/Qwen3-8B", "--max-num-seqs", format("%02d", 4)]', "max_num_seqs"),
+        ('args = ["--model", "Qwen/Qwen3-8B", format("--max-num-seqs=%d", var.other)]', "max_num_seqs"),
+        ('args = ["--model", "Qwen/Qwen3-8B", "--max-num-seqs", var.n * 2]', "max_num_seqs"),
+    ],
+)
+def test_what_is_not_read_of_terraform_is_open(words: str, what: str) -> None:
+    one = terraform(words)
+    assert what in opened(one)
+    assert "max_num_seqs" not in one.question
+    assert "bad-value" not in rules(one)
+
+
+@pytest.mark.parametrize(
+    ("merged", "n_devices"),
+    [('local.base, { "nvidia.com/gpu" = 2 }', 2), ('{ "nvidia.com/gpu" = 2 }, local.base', None)],
+)
+def test_of_maps_put_together_the_last_one_counts(merged: str, n_devices: int | None) -> None:
+    """developer.hashicorp.com/terraform/language/functions/merge; behind one that is not read nothing is known of the others."""
+    one = terraform(f'args = ["--model", "Qwen/Qwen3-8B"]\n    resources = {{ limits = merge({merged}) }}')
+    assert one.question.get("n_devices") == n_devices
 
 
 def test_words_instead_of_an_images_own() -> None:
@@ -201,7 +265,17 @@ def test_a_branch_that_is_not_taken_is_no_errors_place() -> None:
     one, two = found(f'GPUS=""\nif [ -n "$GPUS" ]; then\n  CUDA_VISIBLE_DEVICES="$GPUS" {SERVE}\nelse\n  {SERVE} --max-num-seqs 4\nfi\n')
     assert (two.question["max_num_seqs"], rules(one) & {"bad-value"}) == (4, set())
     text = f'run() {{\n  if [ -z "$2" ]; then {SERVE}\n  else {SERVE} --max-num-seqs $2\n  fi\n}}\nrun plain\n'
-    assert not any("bad-value" in rules(each) for each in found(text))
+    called = found(text)
+    assert [("max_num_seqs" in opened(each), rules(each) & {"bad-value"}) for each in called] == [(False, set()), (True, set())]
+
+
+def test_in_a_branch_that_is_not_taken_a_number_stays_and_an_empty_text_is_not_said_to_be_unset() -> None:
+    branch = f"{SERVE} --kv-cache-dtype fp8 --max-model-len $CTX\nelse\n  {SERVE}\nfi\n"
+    one, _ = found(f'CTX=4096\nif [ "$CTX" -gt 8192 ]; then\n  {branch}')
+    assert (one.question["max_model_len"], "max_model_len" in opened(one)) == (4096, False)
+    one, _ = found(f'CTX=""\nif [ -n "$CTX" ]; then\n  {branch}')
+    (why,) = [unresolved.why for unresolved in one.unresolved if unresolved.what == "max_model_len"]
+    assert why == "--max-model-len is CTX, which is not known from the file"
 
 
 def test_what_a_command_answers_is_open_within_the_quotes_of_an_inner_shell() -> None:
