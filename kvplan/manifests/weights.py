@@ -92,7 +92,7 @@ def settled(claim: Claim, own: str, packed_only: Container[object] = ()) -> tupl
 
 def told(engine: str, options: Iterable[tuple[str, str]], flag: Given) -> tuple[tuple[str, str], ...]:
     """Engine options with the method that weights are to be loaded with, where the engine's plan checks it; a --load-format is none."""
-    named = "quantization" in engines.facts(engine).options and "quant" in flag.spelled
+    named = "quantization" in engines.facts(engine).options and "load" not in flag.spelled
     return tuple({**dict(options), **({"quantization": str(flag.value)} if named else {})}.items())
 
 
