@@ -66,8 +66,8 @@ def test_sglang() -> None:
     assert found.capacity.kv_bytes_low == pytest.approx(
         rest - 1.25**0.5 * GIB, rel=1e-6
     )  # 1 GiB of context and a half of loading, in squares
-    # 2 % of it are more than what is modelled: 0.8 x 1 GiB of context and half a GiB of loading
-    assert found.capacity.kv_bytes_high == pytest.approx(0.8 * 100 * GIB - weights(found), rel=1e-6)
+    # 2 % of it are within 0.8 x 1 GiB of context, half a GiB of loading, and 1 % that a device may have more than its kind
+    assert found.capacity.kv_bytes_high == pytest.approx(rest + 2 * GIB, rel=1e-6)
 
 
 @pytest.mark.parametrize(("device", "gone"), [("rtx-4090", GIB // 4), ("h100-80gb", 2 * GIB), ("rtx-5090", GIB // 4)])
