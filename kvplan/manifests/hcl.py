@@ -1,7 +1,7 @@
 """Terraform: containers of Kubernetes, Docker and RunPod resources, texts of manifests, scripts of machines; Nomad: tasks.
 
 Blocks, attributes, strings, lists, maps and here-documents are read (developer.hashicorp.com/terraform/language/syntax); names of
-variables and locals with a plain value stand for it, all else is open. Nothing is evaluated.
+variables and locals with a plain value stand for it; of calls, those that put words together are read. All else is open.
 """
 
 from __future__ import annotations

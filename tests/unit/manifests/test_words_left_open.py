@@ -166,7 +166,7 @@ def test_an_image_of_ones_own_that_is_given_a_shells_option_runs_a_shell() -> No
         (
             "pod.yaml",
             "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  - name: llm\n    image: mylab/llama-cuda13:1\n"
-            '    args: ["-c", "4096", "-m", "/m/x.gguf", "-ngl", "99"]\n',
+            '    args: ["-c", "4096", "-hf", "Qwen/Qwen3-8B-GGUF:Q4_K_M", "-ngl", "99"]\n',
         ),
     ],
 )
