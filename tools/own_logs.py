@@ -42,9 +42,9 @@ LOGGED = {
 def read_own() -> list[Case]:
     """vLLM's rows with a logged cache, those of tests/oracle/rows first."""
     found = list(_rows(OWN))
-    whole = {_group(row) for row in found}  # their threads would count the same starts twice
+    whole = {source_of(row) for row in found}  # their threads would count the same starts twice
     paths = [path for path in sorted(THREADS.glob("*.jsonl")) if path.stem not in UNUSED]
-    threads = (row for path in paths for row in _rows(path) if _group(row) not in whole)
+    threads = (row for path in paths for row in _rows(path) if source_of(row) not in whole)
     return _told_once([case(row) for row in (*found, *threads) if _says(row)])
 
 
@@ -83,7 +83,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
     yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
 
 
-def _group(row: dict[str, Any]) -> str:
+def source_of(row: dict[str, Any]) -> str:
     """The thread of a tracker, or the repository, that a source names; what it is a text of where it begins with a word of every text."""
     source = str(row["source"])
     first = source.split(" ")[0].rstrip(":,")
@@ -101,7 +101,7 @@ def case(row: dict[str, Any]) -> Case:
         "tp": asked.get("tp"),
         "pp": asked.get("pp"),
     }
-    group = _group(row)
+    group = source_of(row)
     try:
         d = replace(api.deployment(asked.pop("model"), batch=1, **asked), constants=None)
         if d.device is not None and "total_mib" in row:

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 from engine_arithmetic import cache_of
+from own_logs import source_of
 from threads import SETS, STARTED, cases
 
 from kvplan import api
@@ -50,8 +51,7 @@ def starts() -> Iterator[Start]:
         predicted = cache_of(d, {"kv_tokens": found}) if found else None
         pool = next((entry for entry in plan.ledgers[0].entries if entry.name == "cache: full pool" and entry.bytes), None)
         held = bool(found and pool and found * pool.low <= tokens * pool.bytes <= found * pool.high)
-        source = str(case["source"]).split(" ")[0].rstrip(",:")
-        yield Start(case["id"], source, d.device.unified, ((predicted or 0) - logged) * GIB / d.device.memory_bytes, held)
+        yield Start(case["id"], source_of(case), d.device.unified, ((predicted or 0) - logged) * GIB / d.device.memory_bytes, held)
 
 
 def counted(found: Sequence[Start]) -> list[dict[str, Any]]:
