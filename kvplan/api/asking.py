@@ -77,9 +77,7 @@ def _stored_as(d: Deployment, flag: Given, *, said: bool) -> Deployment:
 
 def _experts_in(d: Deployment, format_: str) -> Deployment:
     """The question with a plain checkpoint's experts in a format that they are made in as they are loaded."""
-    routed = (
-        [Quantization(format=format_, roles=("experts",))] if any(m.kind == "moe" for b in d.model.blocks.values() for m in b.mlps) else []
-    )
+    routed = [Quantization(format=format_, roles=("experts",))] if d.model.routed else []
     note = f"its experts are counted as {format_}, in which they are made as they are loaded"
     notes = (*d.model.notes, note) if routed else d.model.notes
     return replace(d, stored=None if routed else d.stored, model=d.model.changed(quantization=tuple(routed), notes=notes))

@@ -30,8 +30,8 @@ _TOKEN = re.compile(
 )
 _REFERENCE = re.compile(r"\$\{\s*((?:var|local)\.\w+)\s*\}")
 _PLACE = re.compile(r"\$\{[^{}]*\}")
-#: Kubernetes' names of what the provider spells with underscores.
 _INSTEAD = {"command": "entrypoint", "args": "cmd"}
+#: Kubernetes' names of what the provider spells with underscores.
 _NAMES = {"node_selector": "nodeSelector", "container": "containers", "value_from": "valueFrom", "init_container": "initContainers"}
 #: Calls whose first argument is what they give, as far as it matters here.
 _SAME = frozenset({

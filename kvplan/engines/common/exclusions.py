@@ -66,8 +66,7 @@ def kinds(model: ModelSpec) -> frozenset[str]:
     found = {"media"} if model.towers or hears else set[str]()
     if not found and (model.architecture or "").endswith("ForCausalLM") and not model.encoder:
         found = {"text"}
-    routed = any(mlp.kind == "moe" for block in model.blocks.values() for mlp in block.mlps)
-    return frozenset(found | {"encoder-decoder" if model.encoder else "decoder"} | (set() if routed else {"dense"}))
+    return frozenset(found | {"encoder-decoder" if model.encoder else "decoder"} | (set() if model.routed else {"dense"}))
 
 
 def _wanted(terms: str, seen: Mapping[str, Any]) -> bool:

@@ -173,7 +173,6 @@ def stop_of_words(table: Arguments, asked: Mapping[str, Any], of: Set[str], vers
     """
     unsaid = [row for row in table.rows if row.to in ELSEWHERE or row.to.startswith("!")]
     elsewhere = {name.lstrip("-").replace("-", "_") for row in unsaid for name in row.names}
-
     told = {RELEASE: Given(version, version)} if version else {}
     names = {name: value for name, value in asked.items() if not name.startswith("option:")}
     try:

@@ -179,13 +179,12 @@ INSIDE: tuple[Exclusion, ...] = (
         "mm_encoder_fp8_scale_save_margin<=0", "mm_encoder_fp8_scale_save_margin=",
         "mm_encoder_fp8_scale_save_margin Input should be greater than 0", "0.21", of="media",
     ),
-    Exclusion(
-        "mm_processor_device=cuda,gpu", "ec_transfer_config.ec_role=ec_producer",
-        "Cannot run the multi-modal processor on 'cuda': this instance also runs the language model", "0.28", of="media",
-    ),
-    Exclusion(
-        "mm_processor_kwargs.device^cuda.*", "ec_transfer_config.ec_role=ec_producer",
-        "Cannot run the multi-modal processor on 'cuda': this instance also runs the language model", "0.28", of="media",
+    *(
+        Exclusion(
+            asked, "ec_transfer_config.ec_role=ec_producer",
+            "Cannot run the multi-modal processor on 'cuda': this instance also runs the language model", "0.28", of="media",
+        )
+        for asked in ("mm_processor_device=cuda,gpu", "mm_processor_kwargs.device^cuda.*")
     ),
     *(
         Exclusion(
