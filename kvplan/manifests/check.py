@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from kvplan import catalogue, engines
 from kvplan.engines.common.own_names import has
+from kvplan.engines.common.passed import NOT_COMPUTED
 from kvplan.engines.common.words import Finding, Place, Unresolved
 from kvplan.errors import KvplanError, SpecError, UnknownName, UnsupportedError
 from kvplan.manifests import host, undecided, weights
@@ -299,7 +300,13 @@ def _too_long(found: Found, plan: Plan, question: Mapping[str, Any]) -> list[Fin
 
 
 def _notes(found: Found, plan: Plan) -> list[Finding]:
-    return [Finding("note", "note", note, found.place) for note in (*plan.model.notes, *(plan.capacity.warnings if plan.capacity else ()))]
+    notes = (*plan.model.notes, *(plan.capacity.warnings if plan.capacity else ()))
+    return [
+        Finding("not-modelled-either", "warning", note.removeprefix(NOT_COMPUTED), found.place)
+        if note.startswith(NOT_COMPUTED)
+        else Finding("note", "note", note, found.place)
+        for note in notes
+    ]
 
 
 def _risks(found: Found, plan: Plan) -> list[Finding]:

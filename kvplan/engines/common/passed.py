@@ -23,6 +23,8 @@ _TURNED: dict[Effect, tuple[tuple[bool, ...], Certainty]] = {
     "either": ((True, False), "likely"),
 }
 
+#: How a note begins of what changes memory and has no line.
+NOT_COMPUTED = "not computed: "
 
 #: What a command line says of where it runs and what it loads: a question has names of its own for that.
 ELSEWHERE = frozenset({
@@ -136,7 +138,7 @@ def _span(row: Argument) -> str:
 
 def notes(passed: tuple[Passed, ...]) -> tuple[str, ...]:
     """What is said of each: how sure the answer is at most, or that nothing hangs on it."""
-    return tuple(f"not computed: {one.reason}" if one.effect else one.reason for one in passed)
+    return tuple(f"{NOT_COMPUTED}{one.reason}" if one.effect else one.reason for one in passed)
 
 
 def capped(outcome: Outcome, passed: tuple[Passed, ...]) -> Outcome:

@@ -11,6 +11,7 @@ from kvplan.engines.common.conditions import capability, experts
 from kvplan.engines.common.drafters import drafter, unknown, without_weights
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
+from kvplan.engines.common.passed import NOT_COMPUTED
 from kvplan.engines.common.protocol import ChosenBy, Resolved, Settled
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, wrong_number
@@ -124,10 +125,9 @@ def settle(d: Deployment) -> Settled:
     shape, asked_shape = (read_shape(d, options, forced=now, latent=traits.latent) for now in (forced, False))  # the fraction's
     _check(d, options, shape)
     gpu_mib = (d.device.nvml_total_mib or d.device.memory_bytes // MIB) if d.device else None
-    options.counts("cuda_graph_bs_prefill")  # raises SpecError for what is no list
-    listed = options.counts("cuda_graph_bs")
-    graph_bs = max(listed, default=0) or options.count("cuda_graph_max_bs")
-    graph_bs = graph_bs or memory.decode_graph_bs(rules, gpu_mib, shape.tp, d.max_num_seqs)
+    listed, _ = (options.counts(key) for key in ("cuda_graph_bs", "cuda_graph_bs_prefill"))  # raises SpecError for what is no list
+    most_listed = max(listed, default=0) or options.count("cuda_graph_max_bs")
+    graph_bs = most_listed or memory.decode_graph_bs(rules, gpu_mib, shape.tp, d.max_num_seqs)
     chunk = d.max_num_batched_tokens or memory.chunk_size(rules, gpu_mib, options.text("disaggregation_mode", MODES))
     undrafted = backends.before_drafts(asked, d)
     page = _page(undrafted, rules, traits, options)
@@ -379,9 +379,9 @@ def _notes(d: Deployment, rules: SglangRules, traits: Traits, options: Options, 
             notes.append(f"this release of sglang keeps the window layers of {d.model.architecture} like full ones")
     if d.model.cache_window:  # configs/model_config.py is_hybrid_swa_model, 0.5.23
         notes.append(f"sglang keeps every token here: window {d.model.cache_window} of the config has a pool only in classes that it names")
-    notes += [f"not computed: --{k.replace('_', '-')} changes memory" for k in EITHER if options.flag(k) and not inkling.reads(d, k)]
+    notes += [f"{NOT_COMPUTED}--{k.replace('_', '-')} changes memory" for k in EITHER if options.flag(k) and not inkling.reads(d, k)]
     if options.text("disaggregation_mode", MODES) in MODES[1:]:
-        notes.append("not computed: what a server that only prefills, or only decodes, holds otherwise")
+        notes.append(f"{NOT_COMPUTED}what a server that only prefills, or only decodes, holds otherwise")
     if traits.cross:
         notes.append("sglang has one pool for all layers: a decoder's token takes a row in cross-attention layers too, an encoder's in all")
     if traits.encodes:

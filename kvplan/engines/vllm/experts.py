@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common import conditions as on
-from kvplan.engines.common.arguments import Times
+from kvplan.engines.common.arguments import Effect, Times
 from kvplan.engines.common.choices import among
 from kvplan.engines.common.options import Options, read_lora
 from kvplan.engines.common.passed import Passed
@@ -62,9 +62,12 @@ def _asked(settled: Settled) -> tuple[str, str, Times] | None:
 
 
 def chosen(d: Deployment) -> tuple[Passed, ...]:
-    """What kernels that are asked for take is not modelled: workspaces of one kind are 11 GiB more than another's (vllm#49476)."""
-    asked = Options(d).text("moe_backend")
-    return () if asked in (None, "auto") else (Passed("moe_backend", asked, "--moe-backend", "either" if d.model.routed else ""),)
+    """What is asked of experts and not modelled: workspaces of one kind of kernels are 11 GiB more than another's (vllm#49476), and
+    the experts of each token are kept for every slot of the cache, on the host (fused_moe/routed_experts_capturer.py)."""
+    effect: Effect = "either" if d.model.routed else ""
+    asked, returned = Options(d).text("moe_backend"), Options(d).flag("enable_return_routed_experts")
+    kernels = () if asked in (None, "auto") else (Passed("moe_backend", asked, "--moe-backend", effect),)
+    return (*kernels, Passed("enable_return_routed_experts", "true", "--enable-return-routed-experts", effect)) if returned else kernels
 
 
 def unmapped(settled: Settled) -> Values:

@@ -213,3 +213,13 @@ def test_hyphens_in_a_compilation_config(release: str, severity: str) -> None:
     found = one(f"docker run vllm/vllm-openai:v{release} --model m/x --compilation-config.cudagraph-mode NONE")
     assert "enforce_eager" not in found.question
     assert [f.severity for f in found.findings if "cudagraph_mode" in f.message] == [severity]
+
+
+@pytest.mark.parametrize("flag", ["--moe-backend triton", "--enable-return-routed-experts"])
+@pytest.mark.parametrize(("model", "warned"), [("Qwen/Qwen3-30B-A3B", True), ("Qwen/Qwen3-8B", False)])
+def test_what_is_asked_of_experts_is_warned_of_where_there_are_experts(flag: str, model: str, warned: bool, tmp_path: Path) -> None:
+    """fused_moe/oracle and routed_experts_capturer.py of vLLM 0.33 are reached from layers of experts alone."""
+    (tmp_path / "serve.sh").write_text(f"vllm serve {model} --max-model-len 8192 {flag}\n")
+    (verdict,) = kvplan.check([str(tmp_path / "serve.sh")], device="h100-80gb")
+    said = [f.message for f in verdict.findings if f.rule == "not-modelled-either"]
+    assert said == ([f"{flag.split()[0]} changes memory in a way that is not modelled"] if warned else [])
