@@ -21,7 +21,7 @@ def assign(variables: Variables, token: Token, source: str, *, exported: bool) -
         return
     name, value = match[1], value_of(variables, token, match, source)
     first = next((p for p in token.pieces if p.text != match[0]), None)
-    if variables.is_default(name, value):
+    if variables.is_default(value):
         pass  # an option of the script itself, in a branch: called without arguments, what it had stands
     elif first is not None and first.kind == "variable" and first.text == name and variables.knows(name) and not value.is_array:
         variables.set(name, Value((variables.join(token.pieces[2:], token.place),)), adds=True)  # X="$X more"

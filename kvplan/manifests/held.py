@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kvplan.engines.common.words import Word
 
 POSITIONAL = ("#", "@", "*", *map(str, range(10)))
+_CALLED_WITH = frozenset({*POSITIONAL, "OPTARG"}) - {"0"}
 _OPEN_WORD = re.compile(r"(?:\$\((?:[^()]|\([^()]*\))*\)|\S)+")  # `$(...)` is within one
 
 
@@ -34,6 +35,11 @@ def positional(words: Sequence[Word]) -> dict[str, Value]:
     empty = dict.fromkeys(map(str, range(1, 10)), Value((Word(""),)))
     count = {"#": Value((Word(str(len(words) - 1)),))}
     return {**empty, **{str(n): Value((word,)) for n, word in enumerate(words[:10])}, **count, "@": every, "*": every}
+
+
+def is_called_with(words: Sequence[Word]) -> bool:
+    """Whether words are nothing but what a script is called with, none of it known."""
+    return bool(words) and all(w.missing and all(m in _CALLED_WITH or m.isdecimal() for m in w.missing) for w in words)
 
 
 def is_empty(value: Value | None) -> bool:

@@ -210,10 +210,8 @@ class _Reader:
                 elif first in ("for", "select") and words:
                     self.variables.forget(words[0].text)
                     words = []
-                elif first == "case" and words:
-                    self._cases.append(Case(self.variables.join(words[0].pieces, end)))
-                    words = []
                 elif first in ("case", "function"):
+                    self._cases += [Case(self.variables.join(t.pieces, end)) for t in words[: first == "case"]]
                     words = []
             elif first in _TURNS:
                 self._turn()
@@ -223,7 +221,9 @@ class _Reader:
                 self._branch = self._branch[:-1]
                 if first == "esac":
                     self._cases = self._cases[:-1]
-        self._weigh(words, first == "!")
+        self._weigh(words, first)
+        if (first == "while" and self._truth is False) or (first == "until" and self._truth):
+            self.variables.judge(False, self._tested)  # a loop that is not entered
         if not words:
             return ""
         self._within_words(words)
@@ -236,15 +236,18 @@ class _Reader:
             self._run(parts, words, end)
         return empty
 
-    def _weigh(self, words: list[Token], turned: bool) -> None:
-        """Whether the list of commands succeeds, with this one, as far as it is known."""
+    def _weigh(self, words: list[Token], first: str) -> None:
+        """Whether the list of commands succeeds, with this one, as far as it is known. `first`: the word of the shell before it."""
         holds: bool | None = None
         if words and words[0].text in ("[", "[[", "test"):
             self._tested = {p.text for t in words for p in t.pieces if p.kind == "variable"} | (self._tested if self._joined else set())
-            holds = weighed(words, self.variables.join, lambda name: self._text_of(name) is not None)
+            join = self.variables.in_loop if first in ("while", "until") else self.variables.join
+            holds = weighed(words, join, lambda name: self._text_of(name) is not None)
+        elif words and words[0].text == "getopts" and len(words) == 3 and not self.variables.knows("0"):
+            holds = False
         elif words and (words[0].text in ("true", ":", "false") or all(ASSIGN.match(t.text) for t in words)):
             holds = words[0].text != "false"
-        holds = not holds if turned and holds is not None else holds
+        holds = not holds if first == "!" and holds is not None else holds
         before = self._truth
         if self._joined == "&&":
             self._truth = False if before is False or holds is False else before and holds
@@ -337,11 +340,9 @@ class _Reader:
             raise SpecError(self._source, [(f"line {words[n].place.line}", f"a command of more than {MAX_WORDS:,} words")])
         if run and not told and not self._over and not self._is_call(run, local):
             last, self._stops = max((t.place.line for t in parts), default=end.line), self._stops + stops(run)
-            self._commands.append(Command(tuple(run), self._environment(words[0].place, local), words[n].place, last, self._group()))
+            env = {**self.variables.exported(words[0].place), **local}
+            self._commands.append(Command(tuple(run), env, words[n].place, last, self._group()))
             self._over = run[0].text == "exec" and len(run) > 1 and not self._brackets and self.variables.is_sure()
-
-    def _environment(self, place: Place, local: Mapping[str, Word]) -> Mapping[str, Word]:
-        return {**self.variables.exported(place), **local}
 
     def _here_document(self, token: Token, run: list[Word], redirects: list[Token]) -> bool:
         """Takes in what a here-document holds. Returns whether a shell is told it."""

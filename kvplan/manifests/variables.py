@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import reduce
 
 from kvplan.engines.common.words import Place, Word
 from kvplan.errors import SpecError
 from kvplan.manifests import budget
 from kvplan.manifests.expansions import COUNTED, PART_OF, arithmetic, cut, own_folder, shown
-from kvplan.manifests.held import POSITIONAL, Value, added, is_empty, positional, words_of
+from kvplan.manifests.held import POSITIONAL, Value, added, is_called_with, is_empty, positional, words_of
 from kvplan.manifests.lexer import Piece, tokens
 
 MAX_VALUE = 65_536
@@ -36,6 +37,7 @@ class _Scope:
     own     what the first branch takes from it
     taken   what is known at the end of the branch that is taken
     others  what the other branches set
+    lost    what is not known after the branch that is taken, else before them all
     """
 
     is_chain: bool
@@ -50,6 +52,7 @@ class _Scope:
     own: set[str] = field(default_factory=set)
     taken: Mapping[str, Value] | None = None
     others: dict[str, Value] = field(default_factory=dict)
+    lost: frozenset[str]
 
 
 class Variables:
@@ -94,8 +97,7 @@ class Variables:
                 first, more = old.words[0], value.words[0]
                 value = Value((Word(first.text + more.text, more.place, (*first.missing, *more.missing)),), old.is_array)
         elif adds and name in self._lost and value.words:
-            before = Word(f"${name}", value.words[0].place, (name,))
-            value = value._replace(words=(before, *value.words))
+            value = value._replace(words=(Word(f"${name}", value.words[0].place, (name,)), *value.words))
         if not adds:
             self._lost.discard(name)
         budget.spend(len(value.words) + len(self._scopes), value.words[0].place.line if value.words else 1)
@@ -106,13 +108,9 @@ class Variables:
         self._values[name] = value
         self._environment = None
 
-    def is_default(self, name: str, value: Value) -> bool:
+    def is_default(self, value: Value) -> bool:
         """Whether a branch sets a variable to one of the script's own arguments, which are not known."""
-        return bool(
-            self._scopes and name in self._values and value.words and not value.is_array
-            and all(m.isdecimal() or m in "@*#" for w in value.words for m in w.missing) and all(w.missing for w in value.words)
-            and "0" not in self._values
-        )  # fmt: skip
+        return bool(self._scopes) and not value.is_array and "0" not in self._values and is_called_with(value.words)
 
     def export(self, name: str) -> None:
         self._exported.add(name)
@@ -151,8 +149,8 @@ class Variables:
         return True
 
     def loop(self) -> None:
-        """What a loop over the words leaves of them: nothing that is known."""
-        for name in POSITIONAL:
+        """What a loop over the words leaves of them: nothing that is known; a script that is called with none does not enter it."""
+        for name in POSITIONAL if "0" in self._values else ():
             if name in self._values and name != "0":
                 self.forget(name)
 
@@ -160,7 +158,7 @@ class Variables:
 
     def open(self, place: Place, *, is_chain: bool = False) -> None:
         budget.spend(1 + len(self._values), place.line)
-        self._scopes.append(_Scope(is_chain=is_chain, before=dict(self._values)))
+        self._scopes.append(_Scope(is_chain=is_chain, before=dict(self._values), lost=frozenset(self._lost)))
 
     def in_chain(self) -> bool:
         return bool(self._scopes) and self._scopes[-1].is_chain
@@ -209,7 +207,7 @@ class Variables:
         """Keeps what the branch that ends here has made of the variables."""
         budget.spend(1 + len(scope.changed), 1)
         if scope.live:
-            scope.taken = dict(self._values)
+            scope.taken, scope.lost = dict(self._values), frozenset(self._lost)
         else:
             scope.others |= {name: self._values[name] for name in scope.changed if name in self._values}
         scope.live = False
@@ -219,7 +217,7 @@ class Variables:
         if self._scopes:
             self._end(self._scopes[-1])
             budget.spend(1 + len(self._scopes[-1].before), 1)
-            self._values = dict(self._scopes[-1].before)
+            self._values, self._lost = dict(self._scopes[-1].before), set(self._scopes[-1].lost)
             self._environment = None
             self._scopes[-1].defaults.clear()
             self._scopes[-1].asked.clear()
@@ -227,6 +225,7 @@ class Variables:
     def _decided(self, scope: _Scope) -> None:
         """After a choice whose branch is known: what that one set, else what was before; empty words may be what another would set."""
         final = scope.taken if scope.taken is not None else scope.before
+        self._lost = set(scope.lost)
         for name in scope.changed:
             if name not in final:
                 self._values.pop(name, None)
@@ -322,6 +321,13 @@ class Variables:
                 raise SpecError(self._source, [(f"line {place.line}", "a value grows beyond 64 KiB; no serve command is that long")])
         budget.spend(len(text) // budget.CHARACTERS, place.line)
         return Word(text, place, tuple(missing))
+
+    def in_loop(self, pieces: tuple[Piece, ...], place: Place) -> Word:
+        """One word of what a loop asks: where it is not known what the script is called with, it is called with nothing."""
+        word = self.join(pieces, place)
+        if "0" in self._values or not is_called_with((word,)):
+            return word
+        return Word(reduce(lambda text, name: text.replace(f"${name}", ""), word.missing, word.text), place)
 
     def _lookup(self, piece: Piece, place: Place) -> Value:
         if piece.kind == "command" and piece.text.startswith("(") and piece.text.endswith(")"):

@@ -35,6 +35,10 @@ def one(text: str, **files: str) -> Found:
         "G=2,3,4\nN=$(echo $G | tr ',' '\\n' | wc -l)\nvllm serve m/x -tp $N --max-model-len 1",
         "vllm serve m/x `# a remark` --max-model-len 6 `# another`",
         "S=m/x\nvllm serve $S --max-model-len ${S:+12}",
+        "M=m/x\nwhile getopts m:c: o; do case $o in m) M=$OPTARG ;; c) L=$OPTARG ;; esac; done\nvllm serve $M --max-model-len ${L:-7}",
+        'while [[ $# -gt 0 ]]; do case $1 in -l) L="$2"; shift 2 ;; -b) L=9; shift ;; esac; done\nvllm serve m/x --max-model-len ${L:-7}',
+        'while [ -n "$1" ]; do L=$1; B=1; shift; done\nif [ "${B:-0}" = 1 ]; then L=3; fi\nvllm serve m/x --max-model-len ${L:-7}',
+        "until [ $# -eq 0 ]; do L=$1; B=4; shift; done\nL=${L:-5}\nvllm serve m/x --max-model-len ${B:-$L}",
     ],
 )
 def test_a_script_is_read_as_bash_reads_it(script: str) -> None:
@@ -57,6 +61,8 @@ def test_a_script_is_read_as_bash_reads_it(script: str) -> None:
         "if [ -d /models ]; then L=1; else L=2; fi\nvllm serve m/x --max-model-len $L",
         "if nvidia-smi; then L=1; fi\nvllm serve m/x --max-model-len ${L:-2}",
         "L=3\nfor i in 1 2; do L=$i; done\nvllm serve m/x --max-model-len $L",
+        "while ! nvidia-smi; do L=3; done\nvllm serve m/x --max-model-len ${L:-2}",
+        "set -- $(nproc)\nwhile getopts c: o; do L=3; done\nvllm serve m/x --max-model-len ${L:-2}",
     ],
 )
 def test_what_is_not_known_stays_open(script: str) -> None:
