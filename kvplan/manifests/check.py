@@ -301,12 +301,9 @@ def _too_long(found: Found, plan: Plan, question: Mapping[str, Any]) -> list[Fin
 
 def _notes(found: Found, plan: Plan) -> list[Finding]:
     notes = (*plan.model.notes, *(plan.capacity.warnings if plan.capacity else ()))
-    return [
-        Finding("not-modelled-either", "warning", note.removeprefix(NOT_COMPUTED), found.place)
-        if note.startswith(NOT_COMPUTED)
-        else Finding("note", "note", note, found.place)
-        for note in notes
-    ]
+    moving = [note.removeprefix(NOT_COMPUTED) for note in notes if note.startswith(NOT_COMPUTED)]
+    said = [Finding("note", "note", note, found.place) for note in notes if not note.startswith(NOT_COMPUTED)]
+    return [*said, *(Finding("not-modelled-either", "warning", note, found.place) for note in moving)]
 
 
 def _risks(found: Found, plan: Plan) -> list[Finding]:
@@ -331,16 +328,15 @@ def _status(found: Found, plan: Plan | None, findings: list[Finding], unresolved
     errors = [f for f in findings if f.severity == "error"]
     if errors:
         return "refuses", errors[0].message
-    shorter, split = _shorter(found, plan), plan is not None and plan.outcome.split
-    if plan is not None and split:
-        findings.append(Finding("runs-split", "warning", plan.verdict, found.place))
-    if plan is not None and plan.fits is False and not shorter and not split and not _may_be_less(findings, unresolved):
+    shorter = _shorter(found, plan)
+    if plan is not None and plan.fits is False and not shorter and not _may_be_less(findings, unresolved):
         if plan.certainty == "too close to call" and not strict:
             return _too_close(found, plan, findings)
-        rule, place = ("does-not-start", "max_model_len") if not plan.starts else ("does-not-fit", "batch")
-        where = found.places.get(place) or found.places.get("max_model_len") or found.place
+        starts = plan.starts or plan.outcome.split  # with layers in RAM; `plan.starts` is of the whole model on its devices
+        rule = "runs-split" if plan.outcome.split else "does-not-fit" if starts else "does-not-start"
+        where = found.places.get("batch" if starts else "max_model_len") or found.places.get("max_model_len") or found.place
         findings.append(Finding(rule, "error", plan.verdict + _advice(plan), where))
-        return ("starts" if plan.starts else "refuses"), plan.verdict
+        return ("starts" if starts else "refuses"), plan.verdict
     if unresolved or plan is None or plan.fits is None:
         for u in unresolved:
             findings.append(Finding(f"open-{u.what.replace('_', '-')}"[:40], "warning", f"{u.what}: {u.why}; {_how(u.give)}", u.place))
@@ -350,11 +346,11 @@ def _status(found: Found, plan: Plan | None, findings: list[Finding], unresolved
         more = undecided.counted(plan) if plan is not None and {u.what for u in unresolved} == {"device"} else ""
         return "unknown", f"not known: {names}{f' ({more})' if more else ''}"
     doubts = [f for f in findings if f.rule in ("not-modelled-more", "not-modelled-less")]
-    if plan.fits is False and doubts and not shorter and not split:
+    if plan.fits is False and doubts and not shorter:
         return "unknown", f"does not fit as modelled, but {doubts[0].message}"
     if first := next((f for f in findings if f.severity != "note" and f.rule in ("not-modelled-more", "host-memory-weights")), None):
         return "unknown", f"fits as modelled, but {first.message}"
-    if plan.certainty == "too close to call" and not strict and not split:
+    if plan.certainty == "too close to call" and not strict:
         return _too_close(found, plan, findings)
     warnings = [f for f in findings if f.severity == "warning"]
     if strict and (warnings or plan.certainty == "too close to call"):

@@ -69,7 +69,7 @@ def test_nothing_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) 
         ("vllm-no-device.sh", {"device": "t4"}, (), "refuses"),
         ("vllm-volume.yaml", {"device": "l40s"}, ("/models/llama-3.1-8b-instruct=meta-llama/llama-3.1-8b",), "fits"),
         ("vllm-volume.yaml", {"device": "l40s"}, ("/models/another=meta-llama/llama-3.1-8b",), "unknown"),
-        ("Modelfile", {"device": "rtx-4090"}, ("meta-llama/llama-3.1-8b",), "fits"),  # its output stays in RAM, whatever a desktop holds
+        ("Modelfile", {"device": "rtx-4090"}, ("meta-llama/llama-3.1-8b",), "unknown"),  # split, and too close to call
         ("Modelfile", {"device": "l40s"}, ("meta-llama/llama-3.1-8b",), "fits"),
         ("ray-a100.yaml", {"device": "a100-80gb"}, (), "fits"),
         ("k8s-mig.yaml", {"device": "10GiB"}, (), "unknown"),  # too close: its warm-up wants what the slice has, to 0.04 GiB
@@ -115,3 +115,13 @@ def test_a_command_where_a_file_is_expected_is_told_where_it_goes() -> None:
     assert (verdict.status, verdict.message) == ("broken", "no such file; a command goes into one, or is piped: kvplan check -")
     (verdict,) = kvplan.check("my file.yaml")
     assert verdict.message == "no such file"
+
+
+def test_a_split_that_nobody_asked_for_does_not_fit(tmp_path: Path) -> None:
+    """39.6 GiB of weights on a card of 24: Ollama runs it, most of it in RAM. Thirty of eighty alike layers are fewer than half of them."""
+    (tmp_path / "serve.sh").write_text("OLLAMA_CONTEXT_LENGTH=8192 ollama run llama3.3:70b\n")
+    (split,) = kvplan.check([str(tmp_path / "serve.sh")], device="rtx-4090")
+    assert (split.status, split.exit_code, split.plan.fits) == ("starts", 1, False)
+    assert [f.severity for f in split.findings if f.rule == "runs-split"] == ["error"]
+    (meant,) = kvplan.check([str(tmp_path / "serve.sh")], device="rtx-4090", n_gpu_layers=30)
+    assert (meant.status, meant.exit_code) == ("fits", 0)
