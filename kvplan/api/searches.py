@@ -195,9 +195,9 @@ def sweep(model: str | PathLike[str] | ModelSpec, axes: Mapping[str, Sequence[An
             raise SpecError("grid", [(name, "an axis without values")])
     d = candidate(model, question) if "device" in axes and "engine" not in axes else deployment(model, **question)
     over = grid(values_of, _constants(d, values_of))
-    errors = [columns(d, over, i, i + 1)[ERROR][0] for i in (0, over.size - 1)]
-    if all(errors):  # a mistake rather than a point that happens to contradict itself
-        raise KvplanError(errors[0])
+    first, last = (columns(d, over, i, i + 1) for i in (0, over.size - 1))
+    if all(one["cache_total_bytes"][0] is None for one in (first, last)):  # a mistake rather than a point that contradicts itself
+        raise KvplanError(first[ERROR][0])
     return Sweep(d, over)
 
 

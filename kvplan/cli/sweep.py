@@ -56,7 +56,8 @@ def sweep(
     """Grids over any names of a question, a row a point, streamed to CSV, JSON lines or Parquet; other formats for small ones.
 
     Context and batch are evaluated on arrays, millions of points a second, by ideal, and by vllm with --max-model-len; without it vLLM's
-    settings follow the context, and batch alone is. Other engines answer point by point. Points that can not be asked say why (error).
+    settings follow the context, and batch alone is. Other engines answer point by point. Points that can not be
+    asked, or that the engine stops at, say why (error).
     """
     named = [_axis(text) for text in grids]
     twice = sorted({name for name, _ in named if [n for n, _ in named].count(name) > 1})

@@ -3,7 +3,8 @@
 A range of points is a pure function of the question, the grid and two indices, so that a sweep can be streamed, resumed and dealt to
 many machines. Context and batch are evaluated on arrays where the engine has a `surface` (its answer as curves over the two): `ideal`,
 and `vllm` with a max_model_len that is chosen; without one vLLM's settings follow the context, and it is batch alone. Other axes are
-lowered once for each combination; other engines answer point by point. A point that can not be asked keeps its error in a column.
+lowered once for each combination; other engines answer point by point. A point that can not be asked, or that its engine
+refuses, says why in a column.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ FIGURES = (
     "cache_bytes_per_sequence", "cache_total_bytes", "rank_total_bytes", "kv_bytes", "tokens", "max_concurrency",
     "starts", "fits", "margin_bytes",
 )  # fmt: skip
-ERROR = "error"  # the column that says why a point could not be asked
+ERROR = "error"  # the column that says why a point could not be asked, or what its engine stops with, whatever memory there is
 ConstantsOf = tuple[str, str, str | None]
 Columns = dict[str, np.ndarray[Any, Any]]
 
@@ -249,7 +250,8 @@ def _answer(d: Deployment) -> dict[str, Any]:
         plan = evaluate(d)
     except KvplanError as error:
         return dict.fromkeys(FIGURES) | {ERROR: str(error)}
-    return {name: figure(plan, name) for name in FIGURES} | {ERROR: None}
+    checked = plan.starts is False and plan.margin_bytes is None
+    return {name: figure(plan, name) for name in FIGURES} | {ERROR: plan.outcome.reason if checked else None}
 
 
 def _column(values: list[Any]) -> Any:

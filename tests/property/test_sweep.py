@@ -37,6 +37,8 @@ def points_are_scalar_answers(d: Any, axes: dict[str, Any], rows: int) -> None:
             answers, error = None, None
             try:
                 answers = evaluate(replace(d, **point))
+                if answers.starts is False and answers.margin_bytes is None:
+                    error = answers.outcome.reason
             except KvplanError as raised:
                 error = str(raised)
             assert columns[sweep.ERROR][i] == error
