@@ -46,7 +46,7 @@ from kvplan.weights import count
 
 ROOT = Path(__file__).parent.parent
 SPECS = ROOT / "model_specs"
-#: Ways of quantisation that a release of an engine may not know by their name.
+#: Ways of quantisation that a release of an engine may not know by their name; of other ways, names of two share a file.
 TOLD_APART = ("none", "fbgemm-fp8")
 INDEX = ROOT / "kvplan" / "names" / "names.tsv"
 COUNTED = ROOT / "tools" / "packed_names.tsv"
@@ -132,6 +132,7 @@ def geometry(spec: ModelSpec, *, stored: bool = True) -> str:
     """What two models must share to share a file."""
     said = {"id", "name", "source", "aliases", "notes", "uncounted"}
     apart = said | {"max_context", "dtype", *(() if stored else ("quantization", "kv_dtype"))}
+    apart |= set() if spec.method in TOLD_APART else {"method"}
     text = json.dumps({key: value for key, value in spec.plain().items() if key not in apart}, sort_keys=True)
     for n, block in enumerate(spec.blocks):  # what a file calls its blocks is no difference
         text = re.sub(rf'(?<=["*]){re.escape(block)}"', f'block {n}"', text)
@@ -161,8 +162,7 @@ def imported(fact: Fact) -> ModelSpec | None:
     if fact.total not in (None, found):
         print(f"left out: {fact.hub_id}: {found} parameters, recounted {fact.total}")
         return None
-    method = spec.method if spec.method in TOLD_APART else None  # others share a file with names of another method
-    return spec.changed(max_context=LENGTHS.get(fact.hub_id, spec.max_context) or None, method=method)
+    return spec.changed(max_context=LENGTHS.get(fact.hub_id, spec.max_context) or None)
 
 
 def write(spec: ModelSpec, fact: Fact, id_: str) -> ModelSpec:
@@ -202,7 +202,8 @@ def own_facts(data: Path, specs: dict[str, ModelSpec], index: dict[str, Line], *
         if not candidates:
             fact, spec = min(members, key=naming)
             id_ = spec_id(fact.hub_id, specs)
-            own = {"max_context": told(fact, spec, stated) or None, "checkpoint": by_name(fact, spec) or None}
+            method = spec.method if len({other.method for _, other in members}) == 1 else None
+            own = {"max_context": told(fact, spec, stated) or None, "checkpoint": by_name(fact, spec) or None, "method": method}
             specs[id_] = write(spec.changed(**own), fact, id_)
             candidates = [specs[id_]]
         for fact, spec in members:

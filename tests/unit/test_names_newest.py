@@ -59,6 +59,12 @@ def test_a_model_makes_the_total_of_its_files_to_the_last_parameter(row: list[st
     assert made.parameters + (made.mtp_parameters or 0) == int(total) - int(beside or 0)
 
 
+def test_ultravox_is_counted_with_what_joins_its_encoder() -> None:
+    """Llama 3.2 1B and the Hub's 689,410,048 of an Ultravox upload without its text model, of 5,120 where this one is 2,048 wide."""
+    made = planned("fixie-ai/ultravox-v0_5-llama-3_2-1b", engine="ideal", context=64).model
+    assert made.parameters == 1_235_814_400 + 689_410_048 - (5120 - 2048) * 2048
+
+
 def test_phi_4_multimodal_is_counted_without_its_adapters() -> None:
     """Of rank 256 for images and 320 for speech, on q, k and v, o and both matrices of the network of 32 layers; the Hub's total."""
     adapters = 32 * (256 + 320) * (3072 + 5120 + 3072 + 3072 + 3072 + 16_384 + 8192 + 3072)

@@ -46,6 +46,12 @@ def internvl(s: Sides) -> int:
     return 2 * wide + linear(s.text, wide) + linear(s.text, s.text)
 
 
+def nvlm_d(s: Sides) -> int:
+    """The same with the text model's MLP width between, without biases (vLLM models/nvlm_d.py)."""
+    wide, middle = 4 * s.hidden, s.whole.part("llm_config", "qwen2").dim("intermediate_size")
+    return 2 * wide + middle * (wide + s.text)
+
+
 def kimi(s: Sides) -> int:
     rows, columns = s.vision.dims("merge_kernel_size", 2)
     wide = s.hidden * rows * columns
@@ -123,6 +129,21 @@ def nemotron_omni(s: Sides) -> int:
         raise s.whole.fault("downsample_ratio", f"must be a share of 1 (is {ratio!r:.40})")
     wide, middle = s.whole.dim("vision_hidden_size") * int(1 / ratio) ** 2, s.whole.dim("projector_hidden_size")
     return wide + middle * wide + s.text * middle
+
+
+def ultravox(s: Sides) -> int:
+    """Frames side by side normed, two linears around a gate, a norm behind one of them (vLLM models/ultravox.py)."""
+    if s.whole.count("num_projector_layers"):
+        raise s.whole.fault("num_projector_layers", "a projector with layers of its own is not modelled; declare the model as a spec file")
+    wide, middle = s.vision.dim("d_model") * s.whole.dim_or("stack_factor", 8), s.whole.dim_or("hidden_size", 4096)
+    out = middle // 2 if s.whole.opt("projector_act") in (None, "swiglu") else middle
+    return wide + middle * wide + s.text * out + (out if s.whole.flag("projector_ln_mid") else s.text)
+
+
+def nemotron_vl(s: Sides) -> int:
+    """Four patches to one, a norm and two linears (vLLM models/nemotron_vl.py)."""
+    wide, middle = 4 * s.hidden, s.whole.dim_or("projector_hidden_size", s.text)
+    return 2 * wide + linear(middle, wide) + linear(s.text, middle)
 
 
 def phi4_audio(s: Sides) -> int:
@@ -319,13 +340,14 @@ def transcribed(s: Sides) -> int:
 
 PROJECTORS: dict[str, Callable[[Sides], int]] = {
     "llava": llava, "mistral3": mistral3,
-    "internvl": internvl, "kimi": kimi, "deepseek_v41": deepseek_v41,
+    "internvl": internvl, "nvlm_d": nvlm_d, "kimi": kimi, "deepseek_v41": deepseek_v41,
     "cohere2_vision": cohere2_vision, "lfm2_vl": lfm2_vl, "vipllava": vipllava,
     "kimi_k3": kimi_k3, "audio_pair": audio_pair, "glmasr": glmasr, "qwen3_asr": qwen3_asr,
     "muse_glimmer": muse_glimmer, "ovis2": ovis2, "ovis2_5": ovis2_5, "deepseek_vl2": deepseek_vl2,
     "paddleocr": paddleocr, "molmo2": molmo2,
     "minicpmv4_6": minicpmv4_6, "ernie": ernie, "idefics2": idefics2,
     "aria": aria, "aya": aya, "granite_speech": granite_speech, "nemotron_omni": nemotron_omni,
+    "nemotron_vl": nemotron_vl, "ultravox": ultravox,
     "phi4_audio": phi4_audio, "minimax_m3": minimax_m3,
     "voxtral_realtime": voxtral_realtime,
     "lfm3_vl": lfm3_vl_joint, "got_ocr2": got_ocr2, "q_former": q_former,

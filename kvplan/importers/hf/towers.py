@@ -192,6 +192,14 @@ def intern_vit(f: Fields) -> int:
     return h + patch(f, h) + (patches(f) + 1) * h + layers
 
 
+def nvlm_d(f: Fields) -> int:
+    """InternViT with seven heads more, which split evenly (vLLM models/nvlm_d.py); stored as the others are."""
+    h = f.dim("hidden_size")
+    more = 7 * (h // f.dim("num_attention_heads"))
+    normed = 2 * more if f.flag("qk_normalization") else 0
+    return intern_vit(f) + f.dim("num_hidden_layers") * (4 * h * more + normed)
+
+
 def gemma4(f: Fields) -> int:
     """Gemma 4 vision: two position tables, four RMS norms and Q and K norms per layer. Standardisation is kept in buffers."""
     h, head = f.dim("hidden_size"), f.dim("head_dim")
@@ -211,7 +219,8 @@ TOWERS: dict[str, Callable[[Fields], int]] = {
     "qwen4_exp_vision": qwen3_vl, "cohere_compass_vision": qwen3_vl,
     "qwen3_5_vision": qwen3_vl, "qwen3_5_moe": qwen3_vl, "qwen3_5_moe_vision": qwen3_vl, "qwen3_omni_moe_vision_encoder": qwen3_vl,
     "glm4v": glm4v, "glm4v_vision": glm4v, "glm4v_moe_vision": glm4v, "llama4_vision_model": llama4, "mllama_vision_model": mllama,
-    "kimi_k25_vision": kimi, "moonvit": kimi, "internvl_vision": internvl, "intern_vit_6b": intern_vit, "gemma4_vision": gemma4,
+    "kimi_k25_vision": kimi, "moonvit": kimi, "internvl_vision": internvl, "intern_vit_6b": intern_vit,
+    "nvlm_d_vision": nvlm_d, "gemma4_vision": gemma4,
     "lighton_ocr_vision": pixtral, "qianfan_ocr_vision": internvl, "siglip2_navit": siglip2_navit, "aimv2": aimv2,
     "deepseek_vl2_vision": siglip_of_timm,
 }  # fmt: skip
