@@ -36,6 +36,7 @@ RELEASES = (
 )  # fmt: skip
 
 _DISPATCHED_V2, _HELD_MEGA = "option:deepep_v2_num_max_dispatch_tokens_per_rank", "option:mega_moe_num_max_tokens_per_rank"
+_SHARED_PROMPTS = "option:enable_dsa_prefill_context_parallel"
 BLOCK = 16  # speculative_hook.py _handle_dflash (0.5.11 on)
 LONGER = "option:allow_overwrite_longer_context_len"
 #: Formats of a cache that it calls otherwise.
@@ -140,8 +141,8 @@ ROWS = (
     row("--kv-canary", "option:kv_canary", since="0.5.13", effect="either"),
     row("--expert-distribution-recorder-mode", "option:expert_distribution_recorder_mode", since="0.4.6", effect="either"),
     row("--debug-cuda-graph", "option:debug_cuda_graph", takes="flag", since="0.5.11"),
-    row("--enable-dsa-prefill-context-parallel --enable-nsa-prefill-context-parallel", "option:enable_dsa_prefill_context_parallel",
-        takes="flag", since="0.5.13", until="0.5.19", effect="either"),
+    row("--enable-dsa-prefill-context-parallel", _SHARED_PROMPTS, takes="flag", since="0.5.13", until="0.5.19", effect="either"),
+    row("--enable-nsa-prefill-context-parallel", _SHARED_PROMPTS, takes="flag", since="0.5.7", until="0.5.19", effect="either"),
     row("--linear-attn-backend", "option:linear_attn_backend", since="0.5.10"),
     row("--linear-attn-decode-backend", "option:linear_attn_decode_backend", since="0.5.10"),
     row("--mamba-backend", "option:mamba_backend", since="0.5.9"),

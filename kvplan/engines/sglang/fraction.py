@@ -97,7 +97,7 @@ def graphs_prefill(d: Deployment, rules: SglangRules, shape: SglangLayout, trait
         return False
     pieced = named in rules.pieced and d.multimodal != "off"
     kept = (PIECES - {"towers"} | {"contexts"}) if pieced else rules.prefill_graphs
-    pieces = "classes" in kept  # 0.5.10 to 0.5.14
+    pieces, dsa = "classes" in kept, options.flag("enable_dsa_prefill_context_parallel")  # pieces: 0.5.10 to 0.5.14
     if pieces and options.flag("enforce_piecewise_cuda_graph"):
         return True
     reasons = {
@@ -116,7 +116,7 @@ def graphs_prefill(d: Deployment, rules: SglangRules, shape: SglangLayout, trait
         "roles": role in ("prefill", "decode"),
         "decodes alone": role == "decode",
         "dealt out": options.flag("enable_eplb") or options.text("expert_distribution_recorder_mode") is not None,
-        "debugged": options.flag("debug_cuda_graph") or options.flag("enable_dsa_prefill_context_parallel"),
+        "debugged": options.flag("debug_cuda_graph") or (dsa and in_force("0.5.13", "", d.engine_version)),
         "stored otherwise": options.text("quantization") == "gguf" or options.text("dllm_algorithm") is not None,
         "shared prompts": shape.attn_cp > 1,
         "latent": traits.latent,

@@ -30,6 +30,7 @@ class SglangPoolSettings(NamedTuple):
     index_copies    tokens of index keys for each of rows: those of rows in host memory, too
     swa_tails       prefixes whose windows are kept (--swa-prefix-tails); replays: each request has a window of its own
     evicted_every   decoded tokens after which what left a window is given back
+    told_running    running requests that were asked for
     """
 
     page: int
@@ -58,6 +59,7 @@ class SglangPoolSettings(NamedTuple):
     swa_tails: int | None = None
     replays: bool = False
     evicted_every: int = EVICTION_INTERVAL
+    told_running: int | None = None
 
     @property
     def running_per_worker(self) -> int | None:
@@ -68,7 +70,8 @@ class SglangPoolSettings(NamedTuple):
 
         Source: model_executor/model_runner.py init_memory_pool (0.5.2 to 0.5.13); arg_groups/pd_disaggregation_hook.py.
         """
-        requests = (self.running_per_worker or 0) if rules.decode_received else running
+        told = max(1, self.told_running // self.attention_dp) if self.told_running else 0
+        requests = told if rules.decode_received else running
         return 2 * requests if self.decodes and requests <= FEW_RECEIVED else 0
 
 
@@ -234,7 +237,7 @@ def at_most(found: Tokens, cells: Cells, k: SglangPoolSettings, rules: SglangRul
 
 def _is_capped(k: SglangPoolSettings, rules: SglangRules) -> bool:
     """Whether the window pool is sized from the requests that were asked for."""
-    return rules.request_caps and not k.radix and k.max_running is not None and k.chunk > 0
+    return rules.request_caps and not k.radix and k.max_running is not None
 
 
 def _by_ratio(limit: int, k: SglangPoolSettings) -> Tokens:

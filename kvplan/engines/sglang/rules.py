@@ -352,6 +352,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "running": "half",
             "spec_reserve": (0, 0),
             "draft_in_cell": "by_path",
+            "request_caps": True,
             "draft_states": "shared",
             "shared_windows": True,
             "extra_buffer": _EXTRA_0514,
@@ -372,7 +373,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "lora_attention": True,
         },
     ),
-    ("0.5.18", {"split": _SPLIT_0518, "mm_reserve_mib": 100, "request_caps": True, "dsa_elides": "alone"}),
+    ("0.5.18", {"split": _SPLIT_0518, "mm_reserve_mib": 100, "dsa_elides": "alone"}),
     ("0.5.19", {"extra_buffer": _EXTRA_0519, "one_buffer": "padded"}),
     (
         "0.5.20",

@@ -165,7 +165,7 @@ def settle(d: Deployment) -> Settled:
         release=version,
         rules=rules,
         layout=shape,
-        pools=pool_settings(question, rules, shape, traits, seen),
+        pools=pool_settings(question, rules, shape, traits, seen)._replace(told_running=asked.max_num_seqs),
         formats=stored,
         split=split,
         speculation=spec,

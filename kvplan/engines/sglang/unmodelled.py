@@ -204,7 +204,6 @@ EITHER: dict[tuple[str, str], str] = {
     """,
     ("0.5.5", ""): "enable-attn-tp-input-scattered! kt-method kt-weight-path enable-draft-weights-cpu-backup!",
     ("0.5.6", "0.5.6"): "dllm-block-size#",
-    ("0.5.7", "0.5.12"): "enable-nsa-prefill-context-parallel!",
     ("0.5.7", ""): "enable-return-routed-experts! speculative-draft-model-quantization",
     ("0.5.8", ""): "enable-lora-overlap-loading! hierarchical-sparse-attention-extra-config",
     ("0.5.10", ""): "hisparse-config",
