@@ -53,7 +53,10 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "enable_flashinfer_trtllm_moe=*", "quantization=modelopt_fp4,fp8",
         "modelopt_fp4 quantization is required for Flashinfer TRTLLM MoE", "0.5.2", "0.5.3",
     ),
-    Exclusion("cuda_graph_backend_prefill=full", _NEVER, "--cuda-graph-config[prefill].backend='full' not allowed", "0.5.14", "0.5.15"),
+    Exclusion(
+        "cuda_graph_backend_prefill=full", "cuda_graph_backend_prefill=", "--cuda-graph-config[prefill].backend='full' not allowed",
+        "0.5.14", "0.5.15",
+    ),
     Exclusion("enable_lmcache=*", "disable_radix_cache=", "--enable-lmcache requires radix cache to be enabled", "0.5.21"),
     Exclusion(
         "enable_priority_scheduling=*", "schedule_policy=,fcfs,lof",

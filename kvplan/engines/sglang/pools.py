@@ -174,14 +174,15 @@ def states(rest: float, slot: int, k: SglangPoolSettings, rules: SglangRules) ->
 
 def request_cap(window: int, k: SglangPoolSettings, rules: SglangRules) -> int:
     """Window slots that max_running_requests can hold live at worst, in tokens."""
-    draft = max(k.draft_tokens, 1)
+    draft, steps, branches = max(k.draft_tokens, 1), k.draft_steps, k.draft_branches
     per_request = window_tokens_per_request(window, k)
     if not k.draft_tokens:
         decode = k.page
-    elif k.overlap:
-        decode = 2 * max(k.draft_steps, draft)  # two steps are outstanding
-    else:
-        decode = max(round_up(k.draft_steps, k.page), round_up(draft, k.page))
+    elif k.overlap:  # mem_cache/common.py get_alloc_len_per_decode: two steps are outstanding, a branch in pages has its own
+        decode = 2 * max((steps if 1 in (k.page, branches) else round_up(k.page - 1 + steps, k.page)) * branches, draft)
+    else:  # utils/common.py spec_decode_alloc_len_per_request
+        tail = k.page if k.page > 1 and branches > 1 else 0
+        decode = max(round_up(steps + tail, k.page) * branches, round_up(draft, k.page))
     held = (per_request + decode) * (k.running_per_worker or 1)
     if k.decodes:
         return held + (window + k.page) * k.received(0, rules)
