@@ -31,11 +31,12 @@ from kvplan.engines.sglang.graph_words import graphs_of, sizes_said
 from kvplan.engines.sglang.unmodelled import EITHER, IRRELEVANT, LESS, MORE, QUIET_NAMED, VARIABLES
 
 RELEASES = (
-    "0.4.3", "0.4.6", "0.4.7", "0.4.8", "0.4.9", "0.5.0", "0.5.2", "0.5.3", "0.5.4", "0.5.5", "0.5.7", "0.5.9", "0.5.10", "0.5.11",
-    "0.5.12", "0.5.13", "0.5.14", "0.5.15", "0.5.16", "0.5.17", "0.5.18", "0.5.19", "0.5.20", "0.5.21", "0.5.22", "0.5.23",
+    "0.4.3", "0.4.6", "0.4.7", "0.4.8", "0.4.9", "0.5.0", "0.5.1", "0.5.2", "0.5.3", "0.5.4", "0.5.5", "0.5.7", "0.5.9", "0.5.10",
+    "0.5.11", "0.5.12", "0.5.13", "0.5.14", "0.5.15", "0.5.16", "0.5.17", "0.5.18", "0.5.19", "0.5.20", "0.5.21", "0.5.22", "0.5.23",
 )  # fmt: skip
 
 _DISPATCHED_V2, _HELD_MEGA = "option:deepep_v2_num_max_dispatch_tokens_per_rank", "option:mega_moe_num_max_tokens_per_rank"
+_SHARED_PROMPTS = "option:enable_dsa_prefill_context_parallel"
 BLOCK = 16  # speculative_hook.py _handle_dflash (0.5.11 on)
 LONGER = "option:allow_overwrite_longer_context_len"
 #: Formats of a cache that it calls otherwise.
@@ -52,7 +53,8 @@ ROWS = (
     row("--tensor-parallel-size --tp-size --tp", "tp", "int"),
     row("--pipeline-parallel-size --pp-size --pp", "pp", "int", since="0.4.6"),
     row("--data-parallel-size --dp-size --dp", "dp", "int"),
-    row("--expert-parallel-size --ep-size --ep", "ep", "int"),
+    row("--expert-parallel-size --ep-size", "ep", "int"),
+    row("--ep", "ep", "int", since="0.4.10"),
     row("--dcp-size --decode-context-parallel-size", "dcp", "int", since="0.5.15"),
     row("--enable-dp-attention", "option:enable_dp_attention", takes="flag"),
     row("--attn-dp-size --attention-data-parallel-size", "@attention_dp", "int", since="0.5.22"),
@@ -135,8 +137,12 @@ ROWS = (
     row("--dwdp-size", "@dwdp", "int", since="0.5.17", effect="more"),
     row("--cpu-offload-gb", "option:cpu_offload_gb", "float", effect="less"),
     row("--enable-layernorm-sp", "option:enable_layernorm_sp", takes="flag", since="0.5.19"),
-    row("--moe-runner-backend", "option:moe_runner_backend", since="0.5.2", effect="either"),
+    row("--moe-runner-backend", "option:moe_runner_backend", since="0.5.1", effect="either"),
     row("--kv-canary", "option:kv_canary", since="0.5.13", effect="either"),
+    row("--expert-distribution-recorder-mode", "option:expert_distribution_recorder_mode", since="0.4.6", effect="either"),
+    row("--debug-cuda-graph", "option:debug_cuda_graph", takes="flag", since="0.5.11"),
+    row("--enable-dsa-prefill-context-parallel", _SHARED_PROMPTS, takes="flag", since="0.5.13", until="0.5.19", effect="either"),
+    row("--enable-nsa-prefill-context-parallel", _SHARED_PROMPTS, takes="flag", since="0.5.7", until="0.5.19", effect="either"),
     row("--linear-attn-backend", "option:linear_attn_backend", since="0.5.10"),
     row("--linear-attn-decode-backend", "option:linear_attn_decode_backend", since="0.5.10"),
     row("--mamba-backend", "option:mamba_backend", since="0.5.9"),

@@ -88,7 +88,13 @@ def mha_gpus(settled: Settled) -> Values:
 
 def mla_blackwell(settled: Settled) -> Values:
     said = named_backends(settled.question)
-    return _elsewhere(settled, bool({TRTLLM_MLA, _TOKENSPEED} & {said.both, said.decode}), (10, 11, 12))
+    both = None if read_traits(settled.model).compressed else said.both  # DeepSeek-V4's is set before
+    return _elsewhere(settled, bool({TRTLLM_MLA, _TOKENSPEED} & {both, said.decode}), (10, 11, 12))
+
+
+def xpu_prompts(settled: Settled) -> Values:
+    """Intel's backend for prompts of latent attention."""
+    return {} if read_traits(settled.model).latent and named_backends(settled.question).phases[0] == "intel_xpu" else None
 
 
 def cutedsl_blackwell(settled: Settled) -> Values:
@@ -212,7 +218,7 @@ def paged_ngram(settled: Settled) -> Values:
 
 
 def mha_tree(settled: Settled) -> Values:
-    return {} if is_tree(settled.question) and _known(settled) == TRTLLM_MHA else None
+    return {} if is_tree(settled.question) and TRTLLM_MHA in (_known(settled), *named_backends(settled.question)) else None
 
 
 def paged_tree(settled: Settled) -> Values:
@@ -263,9 +269,12 @@ def sparse_pages(settled: Settled) -> Values:
     return {} if left != DSA_PAGE else None
 
 
-def latent_drafts(settled: Settled) -> Values:
-    """trtllm_mla of both phases beside a draft, before it verifies any."""
-    return {} if _asked(settled) == TRTLLM_MLA and settings_of(settled).speculation else None
+def unverified(settled: Settled) -> Values:
+    """TensorRT-LLM's kernels beside a draft, before they verify any: trtllm_mla of both phases; in 0.5.0 of decoding, trtllm_mha of any."""
+    said, early = named_backends(settled.question), release(settings_of(settled).release) < (0, 5)
+    mla = TRTLLM_MLA in ((said.both,) if early else (said.both, said.decode))
+    found = TRTLLM_MLA if mla else TRTLLM_MHA if not early and TRTLLM_MHA in (_known(settled), *said) else None
+    return {"backend": found} if found and settings_of(settled).speculation else None
 
 
 #: Backends that gpt-oss, Llama 4 and Gemma 4 may be given -> the release that takes them (server_args.py, later arg_groups/model_hook.py).

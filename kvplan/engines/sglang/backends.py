@@ -93,6 +93,13 @@ def is_hopper(d: Deployment) -> bool:
     return (capability(d) or 0) // 10 == 9
 
 
+def whole_sinks(d: Deployment, rules: SglangRules) -> bool:
+    """Whether gpt-oss has no window pool: under trtllm_mha of a phase, which 10.x has by default, or beside drafts (server_args.py)."""
+    said = named_backends(d)
+    kernels = TRTLLM_MHA in said or (is_blackwell(d) and said.phases == (None, None))
+    return bool(rules.whole_sinks) and (kernels or (rules.whole_sinks == "drafts" and read_speculative(d.speculative) is not None))
+
+
 def is_sparse(d: Deployment, traits: Traits) -> bool:
     """An indexer whose attention is sparse: its backend is set where none is named of either phase (is_attention_backend_not_set)."""
     return traits.pooled_index is not None and named_backends(d).phases == (None, None)
@@ -103,7 +110,8 @@ def picked(d: Deployment, rules: SglangRules, traits: Traits) -> str | None:
     named = d.model.architecture or ""
     if not is_blackwell(d) or traits.compressed or traits.pooled_index is not None:
         return None
-    of_a_phase = named_backends(d).phases != (None, None)
+    early = named.startswith("GptOss") and in_force("", "0.5.4", d.engine_version)  # is_attention_backend_not_set is of 0.5.4
+    of_a_phase = named_backends(d).phases != (None, None) and not early
     if traits.latent:
         return TRTLLM_MLA if rules.latent_blackwell and named in LATENT_BLACKWELL and not of_a_phase else None
     if named in rules.blackwell and not (of_a_phase and named.startswith(_ALONE)):

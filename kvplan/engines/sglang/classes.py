@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-#: Release -> classes that it cuts into stages and those before it did not. What 0.5.0 has was read from 0.5.1.
+#: Release -> classes that it cuts into stages and those before it did not.
 _STAGED: dict[str, str] = {
     "0.4.6": """
         InternLM3ForCausalLM Llama4ForCausalLM LlamaForCausalLM MistralForCausalLM MixtralForCausalLM Phi3ForCausalLM
@@ -19,7 +19,10 @@ _STAGED: dict[str, str] = {
         ArceeForCausalLM
     """,
     "0.5.0": """
-        DeciLMForCausalLM DeepseekV2ForCausalLM DeepseekV3ForCausalLM Glm4MoeForCausalLM GptOssForCausalLM
+        GptOssForCausalLM
+    """,
+    "0.5.1": """
+        DeciLMForCausalLM DeepseekV2ForCausalLM DeepseekV3ForCausalLM Glm4MoeForCausalLM
     """,
     "0.5.2": """
         OPTForCausalLM
@@ -127,8 +130,8 @@ STAGED_SINCE: dict[str, str] = {name: since for since, names in _STAGED.items() 
 NEVER_STAGED = frozenset(_WHOLE.split())
 
 #: Classes to which Blackwell gives another backend than to others (backends.py).
-_NAMED_053 = {"GptOssForCausalLM": "trtllm_mha"}
-_NAMED_054 = _NAMED_053 | dict.fromkeys(("Exaone4ForCausalLM", "Olmo2ForCausalLM"), "trtllm_mha")
+_NAMED_050 = {"GptOssForCausalLM": "trtllm_mha"}
+_NAMED_054 = _NAMED_050 | dict.fromkeys(("Exaone4ForCausalLM", "Olmo2ForCausalLM"), "trtllm_mha")
 _NAMED_055 = _NAMED_054 | dict.fromkeys(("Llama4ForCausalLM", "Llama4ForConditionalGeneration"), "trtllm_mha")
 _GEMMA4 = ("Gemma4ForCausalLM", "Gemma4ForConditionalGeneration")
 _NAMED_057 = _NAMED_055 | {"Lfm2MoeForCausalLM": "trtllm_mha"}
@@ -161,7 +164,7 @@ STATES_OF_ALL = frozenset({"MambaForCausalLM", "FalconMambaForCausalLM", "Mamba2
 #: What keeps a release from capturing prefill graphs (fraction.py), and classes that are kept from it or, with towers, are not.
 PIECES = frozenset({
     "classes", "groups", "stages", "amd", "experts", "adapters", "towers", "tier", "compile", "roles", "shared prompts", "dealt out",
-    "symmetric",
+    "symmetric", "debugged", "stored otherwise",
 })  # fmt: skip
 #: Multimodal classes whose prompts are captured in pieces (multimodal_piecewise_cuda_graph_supported_model_archs, since 0.5.16).
 _PIECED_0519 = frozenset({"MiniMaxM3SparseForCausalLM", "MiniMaxM3SparseForConditionalGeneration"})
@@ -220,6 +223,11 @@ TEXT_ALONE = {
     "MuseGlimmerForConditionalGeneration": "0.5.18", "Cosmos3ForConditionalGeneration": "0.5.20",
     "Cosmos3EdgeForConditionalGeneration": "0.5.20", "DeepseekV4ForCausalLM": "0.5.22",
 }  # fmt: skip
+#: Hybrid models that may not have more slots of states up to 0.5.13 (server_args.py _handle_mamba_radix_cache).
+UNBUFFERED = frozenset({
+    "FalconH1ForCausalLM", "GraniteMoeHybridForCausalLM", "JetNemotronForCausalLM", "JetVLMForConditionalGeneration", "Lfm2ForCausalLM",
+    "NemotronHForCausalLM",
+})  # fmt: skip
 #: Hybrids that Triton's kernels do not serve: the first release that says so, the first that does not any more.
 NO_TRITON = {
     "Lfm2ForCausalLM": ("0.5.7", ""), "Lfm2MoeForCausalLM": ("0.5.17", ""), "NemotronHForCausalLM": ("0.5.7", "0.5.19"),
@@ -252,8 +260,10 @@ EMBEDS = frozenset({
 
 #: Release -> fields of SglangRules (rules.py) that it changes.
 CHANGES: dict[str, dict[str, Any]] = {
-    "0.4.10": {"ascend_pages": True},
-    "0.5.3": {"blackwell": _NAMED_053, "ascend_pages": False},
+    "0.4.9": {"ascend_pages": True},
+    "0.5.0": {"blackwell": _NAMED_050},
+    "0.5.2": {"plain_rows": True},
+    "0.5.3": {"ascend_pages": False, "plain_rows": False},
     "0.5.4": {
         "decode_slots": "requests", "draft_states": "slots", "blackwell": _NAMED_054, "latent_blackwell": True,
         "fa4_pages": "prefill", "deterministic": "own",
@@ -266,15 +276,15 @@ CHANGES: dict[str, dict[str, Any]] = {
     },
     "0.5.8": {
         "draft_states": "requests", "drafts_unshared": frozenset({"NemotronHForCausalLM"}),
-        "pieces": "sizes", "whole_sinks": True, "flash3": None,
+        "pieces": "sizes", "whole_sinks": "drafts", "flash3": None,
     },
     "0.5.9": {
         "unshared_blackwell": frozenset(), "drafts_unshared": None, "fixed_states": False, "decode_slots": "beside",
-        "pieces": "all sizes",
+        "pieces": "all sizes", "whole_sinks": "kernels",
     },
     "0.5.10": {
         "decode_slots": "capped", "drafts_unshared": frozenset(),
-        "blackwell": _NAMED_0510, "whole_sinks": False, "unpaged_states": "picked", "raw_blackwell": True,
+        "blackwell": _NAMED_0510, "whole_sinks": "", "unpaged_states": "picked", "raw_blackwell": True,
         "prefill_graphs": PIECES | {"drafts"}, "ungraphed": _UNGRAPHED_0510, "fa4_blackwell": True, "pieces": "",
     },
     "0.5.11": {

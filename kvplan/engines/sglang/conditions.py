@@ -90,7 +90,8 @@ def kv_copied(settled: Settled) -> Values:
 
 
 def chunk(settled: Settled) -> Values:
-    """A chunk that is no whole pages; up to 0.4.10 also a -1 (not a 0) that is none, up to 0.4.9 before a backend changes the page.
+    """A chunk that is no whole pages; up to 0.4.10 also a -1 (not a 0) that is none, up to 0.4.9 before groups share it and a backend
+    changes the page.
 
     Up to 0.5.12 a class that takes prompts whole does so only later; a server that only decodes is not asked since 0.5.3.
     """
@@ -98,7 +99,11 @@ def chunk(settled: Settled) -> Values:
     if options.text("disaggregation_mode") == "decode" and at >= (0, 5, 3):
         return None
     page = s.asked_page if at < (0, 4, 10) else s.pools.page
-    tokens = max(s.pools.chunk, 0) if at >= (0, 5, 13) else (settled.question.max_num_batched_tokens or 0) // s.layout.attention_dp
+    tokens = (
+        max(s.pools.chunk, 0)
+        if at >= (0, 5, 13)
+        else (settled.question.max_num_batched_tokens or 0) // (s.layout.attention_dp if at >= (0, 4, 10) else 1)
+    )
     if options.flag("disable_chunked_prefill"):
         tokens = -1 if at < (0, 5) and not options.flag("zero_chunk") else 0
     return {"chunk": tokens, "page": page} if tokens % page else None

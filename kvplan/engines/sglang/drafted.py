@@ -19,7 +19,7 @@ _GIVES: dict[str, str] = {
     "0.4.7": "MiMoForCausalLM",
     "0.4.9": "Llama4ForConditionalGeneration Qwen3MoeForCausalLM",
     "0.4.10": "Glm4MoeForCausalLM",
-    "0.5.1": "Ernie4_5_ForCausalLM Ernie4_5_MoeForCausalLM GptOssForCausalLM",
+    "0.5.0": "Ernie4_5_ForCausalLM Ernie4_5_MoeForCausalLM GptOssForCausalLM",
     "0.5.2": (
         "Glm4vForConditionalGeneration Glm4vMoeForConditionalGeneration LongcatFlashForCausalLM OPTForCausalLM "
         "Qwen2_5_VLForConditionalGeneration Qwen3NextForCausalLM"
@@ -66,7 +66,7 @@ _GIVES: dict[str, str] = {
 _CAPTURES: dict[str, str] = {
     "": "InternLM3ForCausalLM Llama4ForCausalLM LlamaForCausalLM MistralForCausalLM Phi3ForCausalLM",
     "0.4.9": "Llama4ForConditionalGeneration Qwen3ForCausalLM Qwen3MoeForCausalLM",
-    "0.5.1": "GptOssForCausalLM",
+    "0.5.0": "GptOssForCausalLM",
     "0.5.2": "Glm4vForConditionalGeneration Glm4vMoeForConditionalGeneration Qwen2ForCausalLM Qwen2_5_VLForConditionalGeneration",
     "0.5.3": "ApertusForCausalLM",
     "0.5.5": "DeepseekV2ForCausalLM DeepseekV32ForCausalLM DeepseekV3ForCausalLM Glm4MoeForCausalLM",

@@ -49,6 +49,14 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
             "enable_flashinfer_trtllm_moe", "enable_triton_kernel_moe", "enable_flashinfer_mxfp4_moe",
         )
     ),
+    Exclusion(
+        "enable_flashinfer_trtllm_moe=*", "quantization=modelopt_fp4,fp8",
+        "modelopt_fp4 quantization is required for Flashinfer TRTLLM MoE", "0.5.2", "0.5.3",
+    ),
+    Exclusion(
+        "cuda_graph_backend_prefill=full", "cuda_graph_backend_prefill=", "--cuda-graph-config[prefill].backend='full' not allowed",
+        "0.5.14", "0.5.15",
+    ),
     Exclusion("enable_lmcache=*", "disable_radix_cache=", "--enable-lmcache requires radix cache to be enabled", "0.5.21"),
     Exclusion(
         "enable_priority_scheduling=*", "schedule_policy=,fcfs,lof",
@@ -245,7 +253,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         Exclusion(f"{flag}=*", "quantization=modelopt_fp4", _FP4_EXPERTS, before="0.5.6")
         for flag in ("enable_flashinfer_moe", "enable_flashinfer_cutlass_moe")
     ),
-    Exclusion("moe_runner_backend=flashinfer_cutlass", "quantization=modelopt_fp4", _FP4_EXPERTS, "0.5.2", "0.5.6"),
+    Exclusion("moe_runner_backend=flashinfer_cutlass", "quantization=modelopt_fp4", _FP4_EXPERTS, "0.5.1", "0.5.6"),
     Exclusion(
         "moe_runner_backend=flashinfer_cutlass", "quantization=,modelopt_fp4,modelopt_fp8,modelopt_mixed",
         "FlashInfer Cutlass MOE supports only: 'modelopt_fp4', 'modelopt_fp8', 'modelopt_mixed', or bfloat16 (None).", "0.5.6",

@@ -14,6 +14,7 @@ from kvplan.engines.sglang.settle import settings_of
 #: _handle_model_specific_adjustments; arg_groups/overrides.py _deepseek_moe_quant_resolution, model_overrides/qwen3_moe.py, glm4_moe.py).
 SEEN_SINCE: dict[str, str] = {
     "DeepseekV3ForCausalLM": "0.5.5",
+    "DeepseekV32ForCausalLM": "0.5.5",  # whose config is read as V3's (_load_deepseek_v32_model)
     **dict.fromkeys((
         "MistralLarge3ForCausalLM", "PixtralForConditionalGeneration", "Qwen3MoeForCausalLM", "Qwen3NextForCausalLM",
         "Qwen3VLMoeForConditionalGeneration",
@@ -22,7 +23,6 @@ SEEN_SINCE: dict[str, str] = {
     **dict.fromkeys((
         "GlmMoeDsaForCausalLM", "KimiK25ForConditionalGeneration", "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration",
     ), "0.5.9"),
-    "DeepseekV32ForCausalLM": "0.5.12",
 }  # fmt: skip
 #: Formats of a checkpoint without a method. DeepSeek-V3's is taken for FP8 until its files are looked into.
 PLAIN, NATIVE_READ = ("bf16", "f16", "f32"), (0, 5, 11)

@@ -97,7 +97,7 @@ def graphs_prefill(d: Deployment, rules: SglangRules, shape: SglangLayout, trait
         return False
     pieced = named in rules.pieced and d.multimodal != "off"
     kept = (PIECES - {"towers"} | {"contexts"}) if pieced else rules.prefill_graphs
-    pieces = "classes" in kept  # 0.5.10 to 0.5.14
+    pieces, dsa = "classes" in kept, options.flag("enable_dsa_prefill_context_parallel")  # pieces: 0.5.10 to 0.5.14
     if pieces and options.flag("enforce_piecewise_cuda_graph"):
         return True
     reasons = {
@@ -115,7 +115,9 @@ def graphs_prefill(d: Deployment, rules: SglangRules, shape: SglangLayout, trait
         "compile": options.flag("enable_torch_compile") or options.flag("enable_deterministic_inference"),
         "roles": role in ("prefill", "decode"),
         "decodes alone": role == "decode",
-        "dealt out": options.flag("enable_eplb"),
+        "dealt out": options.flag("enable_eplb") or options.text("expert_distribution_recorder_mode") is not None,
+        "debugged": options.flag("debug_cuda_graph") or (dsa and in_force("0.5.13", "", d.engine_version)),
+        "stored otherwise": options.text("quantization") == "gguf" or options.text("dllm_algorithm") is not None,
         "shared prompts": shape.attn_cp > 1,
         "latent": traits.latent,
         "dense latent": traits.latent and traits.pooled_index is None,
@@ -150,7 +152,7 @@ def default_fraction(
             largest = min(largest, asked)
         sizes = _listed(d) or (0 if whole and not told else memory.prefill_graph_sizes(largest))
     groups = int(rules.lone_groups and options.flag("enable_dp_attention")) if shape.attention_dp == 1 else shape.attention_dp
-    decodes = (rules.eager_graphs or not d.enforce_eager) and not options.flag("disable_decode_cuda_graph")
+    decodes = rules.eager_graphs or not (d.enforce_eager or options.flag("disable_decode_cuda_graph"))
     shown = memory.FractionInputs(
         gpu_mib, shape.tp, shape.pp, groups, step, graph_bs, decodes, sizes, traits.latent,
         spec.method if spec else None, options.text("moe_a2a_backend") == "deepep",

@@ -31,7 +31,7 @@ BACKENDS: dict[str, Constraint | None] = {
     "intel_xpu": Constraint((64, 128), 128),
     **dict.fromkeys((
         "flashinfer", "fa3", "triton", "torch_native", "flex_attention", "aiter", "wave", "dsa", "nsa", "qsa", "dsv4", "compressed",
-        "intel_amx", "dual_chunk_flash_attn", "llada2_cfg_flashinfer", "minicpm_flashattn", "minicpm_flashinfer",
+        "intel_amx", "dual_chunk_flash_attn", "llada2_cfg_flashinfer", "minicpm_flashattn", "minicpm_flashinfer", "hybrid_linear_attn",
     )),
 }  # fmt: skip
 #: Backends whose pages bind where they decode, not where they prefill alone.
@@ -60,5 +60,6 @@ def page_size(
     for backend, constraint in BACKENDS.items():
         if constraint is None or backend not in named or (backend == "fa4" and latent):
             continue
-        page = page if page in own.get(backend, constraint.allowed) else constraint.forced
+        more = (16, 32) if latent and backend == "intel_xpu" else ()  # since 0.5.11
+        page = page if page in own.get(backend, (*constraint.allowed, *more)) else constraint.forced
     return page

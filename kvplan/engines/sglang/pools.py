@@ -30,6 +30,7 @@ class SglangPoolSettings(NamedTuple):
     index_copies    tokens of index keys for each of rows: those of rows in host memory, too
     swa_tails       prefixes whose windows are kept (--swa-prefix-tails); replays: each request has a window of its own
     evicted_every   decoded tokens after which what left a window is given back
+    told_running    running requests that were asked for
     """
 
     page: int
@@ -58,6 +59,7 @@ class SglangPoolSettings(NamedTuple):
     swa_tails: int | None = None
     replays: bool = False
     evicted_every: int = EVICTION_INTERVAL
+    told_running: int | None = None
 
     @property
     def running_per_worker(self) -> int | None:
@@ -68,7 +70,8 @@ class SglangPoolSettings(NamedTuple):
 
         Source: model_executor/model_runner.py init_memory_pool (0.5.2 to 0.5.13); arg_groups/pd_disaggregation_hook.py.
         """
-        requests = (self.running_per_worker or 0) if rules.decode_received else running
+        told = max(1, self.told_running // self.attention_dp) if self.told_running else 0
+        requests = told if rules.decode_received else running
         return 2 * requests if self.decodes and requests <= FEW_RECEIVED else 0
 
 
@@ -171,14 +174,15 @@ def states(rest: float, slot: int, k: SglangPoolSettings, rules: SglangRules) ->
 
 def request_cap(window: int, k: SglangPoolSettings, rules: SglangRules) -> int:
     """Window slots that max_running_requests can hold live at worst, in tokens."""
-    draft = max(k.draft_tokens, 1)
+    draft, steps, branches = max(k.draft_tokens, 1), k.draft_steps, k.draft_branches
     per_request = window_tokens_per_request(window, k)
     if not k.draft_tokens:
         decode = k.page
-    elif k.overlap:
-        decode = 2 * max(k.draft_steps, draft)  # two steps are outstanding
-    else:
-        decode = max(round_up(k.draft_steps, k.page), round_up(draft, k.page))
+    elif k.overlap:  # mem_cache/common.py get_alloc_len_per_decode: two steps are outstanding, a branch in pages has its own
+        decode = 2 * max((steps if 1 in (k.page, branches) else round_up(k.page - 1 + steps, k.page)) * branches, draft)
+    else:  # utils/common.py spec_decode_alloc_len_per_request
+        tail = k.page if k.page > 1 and branches > 1 else 0
+        decode = max(round_up(steps + tail, k.page) * branches, round_up(draft, k.page))
     held = (per_request + decode) * (k.running_per_worker or 1)
     if k.decodes:
         return held + (window + k.page) * k.received(0, rules)
@@ -234,7 +238,7 @@ def at_most(found: Tokens, cells: Cells, k: SglangPoolSettings, rules: SglangRul
 
 def _is_capped(k: SglangPoolSettings, rules: SglangRules) -> bool:
     """Whether the window pool is sized from the requests that were asked for."""
-    return rules.request_caps and not k.radix and k.max_running is not None and k.chunk > 0
+    return rules.request_caps and not k.radix and k.max_running is not None
 
 
 def _by_ratio(limit: int, k: SglangPoolSettings) -> Tokens:

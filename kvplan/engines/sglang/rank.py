@@ -200,6 +200,8 @@ def _pools(stage: SglangStage, t: Tokens, states: States | None, running: int, k
     cells, page = stage.cells, k.page
     if t.swa is not None and rules.split_from == "layers":
         page = 1  # SWAKVPool of 0.4.10 gives its two pools no page size
+    if states and rules.plain_rows:
+        page = 1  # nor does HybridLinearKVPool of 0.5.2
     # keys of rows in host memory, which were beside the budget at first, have no page to spare; pages of one token have one more of keys
     spare = (page == 1) * cells.indexer  # mem_cache/hisparse_memory_pool.py, index_key_cache.py
     if k.index_copies > 1:

@@ -75,11 +75,6 @@ _EXTRA_0519 = _EXTRA_0517 | {"BailingMoeV3ForCausalLM", "Qwen3_5ForCausalLM", "Q
 _EXTRA_0520 = _EXTRA_0519 | {"Glm5NextForConditionalGeneration", "NemotronH_Omni_Reasoning_V3", "Qwen4ExpForConditionalGeneration"}
 _EXTRA_0521 = _EXTRA_0520 | {"BailingMoeV3VLForConditionalGeneration"}
 _EXTRA_0523 = _EXTRA_0521 | {"MiniCPMV4_7ForConditionalGeneration"}
-#: ... and those that may not have them up to 0.5.13 (server_args.py _handle_mamba_radix_cache).
-UNBUFFERED = frozenset({
-    "FalconH1ForCausalLM", "GraniteMoeHybridForCausalLM", "JetNemotronForCausalLM", "JetVLMForConditionalGeneration", "Lfm2ForCausalLM",
-    "NemotronHForCausalLM",
-})  # fmt: skip
 #: Models whose drafts are a chain of three by default (auto_choose_speculative_params); then those that alone get a tree of five steps.
 _CHAINS_047 = frozenset({"DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM"})
 _CHAINS_052 = _CHAINS_047 | {"GptOssForCausalLM"}
@@ -124,7 +119,7 @@ class SglangRules(NamedTuple):
     flash3           classes that have FlashAttention 3 by default on Hopper, beside latent attention; None: all
     mha_unshared     states without extra buffers have no prefix cache under trtllm_mha
     piled            the last pipeline stage has all layers that are left over
-    whole_sinks      gpt-oss has no window pool under trtllm_mha
+    whole_sinks      gpt-oss has no window pool under trtllm_mha; nor beside drafts
     spec_reserve     MiB reserved for a draft model (a STANDALONE one), its graphs included
     vision           how a multimodal model lowers the fraction (share: one that the user gave, too)
     mm_reserve_mib   kept back from the budget for a multimodal model's caches
@@ -156,6 +151,7 @@ class SglangRules(NamedTuple):
     padded_states    the state slot that is allocated beside those of requests is charged
     decode_slots     how many state slots a server that only decodes allocates (pools.States.at)
     decode_received  received requests follow what is asked for, not what runs
+    plain_rows       a pool of K and V beside states has one row to spare, not a page
     radix_states     recurrent models: no prefix cache at all; the ratio even against an explicit number; an explicit number first
     fixed_states     so many slots of states as requests, or 512, where there is no prefix cache and no number of slots is given
     no_radix         models without a prefix cache
@@ -227,7 +223,7 @@ class SglangRules(NamedTuple):
     deterministic: Literal["asked", "picked", "own"] = "asked"
     mha_unshared: bool = False
     piled: bool = True
-    whole_sinks: bool = False
+    whole_sinks: Literal["", "kernels", "drafts"] = ""
     spec_reserve: tuple[int, int] = (0, 0)
     vision: Literal["share", "x0.9", "by_vit"] = "share"
     mm_reserve_mib: int = 0
@@ -256,6 +252,7 @@ class SglangRules(NamedTuple):
     padded_states: bool = False
     decode_slots: Literal["", "requests", "beside", "capped", "least"] = ""
     decode_received: bool = False
+    plain_rows: bool = False
     radix_states: Literal["none", "ratio", "asked"] = "none"
     fixed_states: bool = True
     no_radix: frozenset[str] = frozenset()
@@ -297,10 +294,10 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.4.6", {"tiers": _046, "fraction": "by_tp_18gib", "tree": (5, 8), "role_chunk": 16384}),
     ("0.4.7", {"tiers": _047, "fraction": "by_tp_180", "spare_request": False, "chains": _CHAINS_047}),
     ("0.4.8", {"role_chunk": 0, "fraction": "classes", "tiers": _CLASSES, "spec_reserve": (2048, 2048)}),
-    ("0.4.9", {"vision": "x0.9"}),
-    ("0.4.10", {"split": _SPLIT_0410, "vision": "by_vit", "chained_pages": False}),
-    ("0.5.0", {"split": frozenset(), "long_context": False}),
-    ("0.5.1", {}),
+    ("0.4.9", {"vision": "x0.9", "chained_pages": False}),
+    ("0.4.10", {"split": _SPLIT_0410, "vision": "by_vit"}),
+    ("0.5.0", {"split": frozenset()}),
+    ("0.5.1", {"long_context": False}),
     ("0.5.2", {"spec_reserve": (2048, 6144), "chains": _CHAINS_052}),
     ("0.5.3", {"chains": _CHAINS_053, "fraction": "formula", "tiers": _tiers(2048, 16, 80), "dsa_dp": True, "dsa_fraction": 0.8}),
     ("0.5.4", {"dsa_fraction": None, "dsa_charge": "plain", "radix_states": "ratio", "no_radix": KIMI_LINEAR | MAMBA2}),
@@ -355,6 +352,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "running": "half",
             "spec_reserve": (0, 0),
             "draft_in_cell": "by_path",
+            "request_caps": True,
             "draft_states": "shared",
             "shared_windows": True,
             "extra_buffer": _EXTRA_0514,
@@ -375,7 +373,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "lora_attention": True,
         },
     ),
-    ("0.5.18", {"split": _SPLIT_0518, "mm_reserve_mib": 100, "request_caps": True, "dsa_elides": "alone"}),
+    ("0.5.18", {"split": _SPLIT_0518, "mm_reserve_mib": 100, "dsa_elides": "alone"}),
     ("0.5.19", {"extra_buffer": _EXTRA_0519, "one_buffer": "padded"}),
     (
         "0.5.20",

@@ -16,7 +16,10 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "When no initial --lora-paths is provided, you need to specify both --max-lora-rank and --lora-target-modules", "0.4.9",
     ),
     Exclusion("max_loras_per_batch<=0", "max_loras_per_batch=", "max_loras_per_batch must be positive"),
-    Exclusion("lora_paths=*", "disable_radix_cache=*", "compatibility of lora and radix attention is in progress", before="0.5.0"),
+    Exclusion(
+        "lora_paths=*", "disable_radix_cache=*|disaggregation_mode=decode|attention_backend=dual_chunk_flash_attn",
+        "compatibility of lora and radix attention is in progress", before="0.5.0",
+    ),
     *(
         Exclusion(few, "max_loaded_loras=", "max_loaded_loras should be greater than or equal to max_loras_per_batch", "0.4.10")
         for way in ("enable_lora=*", "lora_paths=*")

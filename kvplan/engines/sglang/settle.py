@@ -46,13 +46,14 @@ DSA_BACKENDS = (
 #: Options whose values are read for refusals alone; a release's own parser says which of them it has.
 PARSED = (
     "quantization", "moe_runner_backend", "linear_attn_backend", "linear_attn_decode_backend", "kv_canary", "cuda_graph_backend_prefill",
-    "mamba_backend", "mm_feature_transport", "dcp_comm_backend",
+    "mamba_backend", "mm_feature_transport", "dcp_comm_backend", "expert_distribution_recorder_mode",
 )  # fmt: skip
 COUNTS = ("speculative_draft_layers", "max_prefill_tokens", "cuda_graph_max_bs_prefill", *exchange.BOUNDS)
 FLAGS = (
     "enable_deepseek_v4_fp4_indexer", "disable_decode_cuda_graph", "enforce_piecewise_cuda_graph", "enable_breakable_cuda_graph",
     "enable_page_major_kv_layout", "enable_hisparse", "prefill_round_robin_balance", "language_only",
     "enable_decoder_swa_bounded_replay", "enable_encoder_swa_bounded_replay", "engram_host_table", "enable_mamba_cache_stochastic_rounding",
+    "debug_cuda_graph", "enable_dsa_prefill_context_parallel",
 )  # fmt: skip
 SSM_DTYPES = ("float32", "bfloat16", "float16")
 DRAFTING_RUNNING = 48  # max_running_requests where something drafts (server_args.py; arg_groups/speculative_hook.py)
@@ -164,7 +165,7 @@ def settle(d: Deployment) -> Settled:
         release=version,
         rules=rules,
         layout=shape,
-        pools=pool_settings(question, rules, shape, traits, seen),
+        pools=pool_settings(question, rules, shape, traits, seen)._replace(told_running=asked.max_num_seqs),
         formats=stored,
         split=split,
         speculation=spec,
@@ -286,11 +287,9 @@ def splits_windows(d: Deployment, rules: SglangRules) -> bool:
     """Whether window layers get a pool of their own: by architecture and release, or as the user says."""
     options, architecture = Options(d), d.model.architecture
     whole, split = options.flag("disable_hybrid_swa_memory"), options.flag("is_hybrid_swa")
-    if whole or (rules.whole_sinks and architecture == "GptOssForCausalLM" and backends.is_blackwell(d)):
+    if whole or (architecture == "GptOssForCausalLM" and backends.whole_sinks(d, rules)):
         return False
-    if split:
-        return True
-    return architecture in rules.split if architecture else bool(rules.split)
+    return split or (architecture in rules.split if architecture else bool(rules.split))
 
 
 def head_split(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits) -> Split:

@@ -11,12 +11,17 @@ from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import checkpoint_format
 from kvplan.engines.common.stops import Move, Stop, Values
 from kvplan.engines.sglang.as_read import misreads
-from kvplan.engines.sglang.classes import STATES_OF_ALL
+from kvplan.engines.sglang.classes import STATES_OF_ALL, UNBUFFERED
 from kvplan.engines.sglang.expert_conditions import PLAIN
-from kvplan.engines.sglang.rules import UNBUFFERED
 from kvplan.engines.sglang.settle import settings_of
 from kvplan.engines.sglang.traits import STRATEGIES, keeps_prefixes, read_traits, with_buffers
 from kvplan.tensors import CacheTensor, distinct
+
+
+def no_gated_states(settled: Settled) -> Values:
+    """The backend that Qwen3-Next is given anyway, asked for by name."""
+    asked = (Options(settled.question).text(f"{phase}attention_backend") for phase in ("", "prefill_", "decode_"))
+    return {} if "hybrid_linear_attn" in asked and settled.question.model.architecture != "Qwen3NextForCausalLM" else None
 
 
 def paged_states(settled: Settled) -> Values:
@@ -160,6 +165,10 @@ _MIXER = "layers/attention/mamba/mamba.py MambaMixer2"
 STRATEGY = "server_args.py _validate_mamba_extra_buffer, _no_buffer; arg_groups/mamba_hook.py"
 
 BUFFERS: tuple[Stop, ...] = (
+    Stop(
+        "attention backend", "hybrid_linear_attn backend can only be used with hybrid GDN models.", "it is Qwen3-Next's alone",
+        (Move("option:attention_backend", "none"),), "model_executor/model_runner.py", since="0.5.2", before="0.5.3", when=no_gated_states,
+    ),
     Stop(
         "states in pages", "no_buffer only supports page_size=1.",
         "this model's states and a prefix cache go together in pages of one token",

@@ -19,7 +19,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     """,
     ("0.4.6", "0.4.6"): "n-share-experts-fusion",
     ("0.4.6", "0.4.7"): "enable-flashmla!",
-    ("0.4.6", "0.5.0"): "pdlb-url",
+    ("0.4.6", "0.5.1"): "pdlb-url",
     ("0.4.6", "0.5.3"): "max-micro-batch-size#",
     ("0.4.6", "0.5.13"): "debug-tensor-dump-inject",
     ("0.4.6", "0.5.19"): "collect-tokens-histogram! enable-expert-distribution-metrics!",
@@ -50,9 +50,12 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         hicache-storage-prefetch-policy max-queued-requests scheduler-recv-interval sm-group-num tbo-token-distribution-threshold
         tool-server weight-version
     """,
+    ("0.5.1", ""): """
+        disable-flashinfer-cutlass-moe-fp4-allgather! flashinfer-mxfp4-moe-precision gc-warning-threshold-secs
+        hicache-storage-backend-extra-config
+    """,
     ("0.5.2", ""): """
-        disable-flashinfer-cutlass-moe-fp4-allgather! eplb-min-rebalancing-utilization-threshold flashinfer-mxfp4-moe-precision
-        gc-warning-threshold-secs generation-tokens-buckets* hicache-storage-backend-extra-config numa-node* prompt-tokens-buckets*
+        eplb-min-rebalancing-utilization-threshold generation-tokens-buckets* numa-node* prompt-tokens-buckets*
         speculative-attention-mode speculative-draft-model-revision tokenizer-worker-num
     """,
     ("0.5.3", "0.5.3"): "nsa-prefill nsa-decode",
@@ -115,7 +118,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.5.11", "0.5.20"): "elastic-ep-rejoin!",
     ("0.5.11", "0.5.22"): "speculative-skip-dp-mlp-sync!",
     ("0.5.11", ""): """
-        batch-notify-size debug-cuda-graph! enable-dp-attention-local-control-broadcast! enable-http2! enable-quant-communications!
+        batch-notify-size enable-dp-attention-local-control-broadcast! enable-http2! enable-quant-communications!
         lora-strict-loading? lora-use-virtual-experts! msprobe-dump-config grpc-http-sidecar-port speculative-adaptive-config
         speculative-ngram-external-corpus-max-tokens speculative-ngram-external-corpus-path speculative-ngram-external-sam-budget
         strip-thinking-cache! tokenizer-backend weight-loader-prefetch-checkpoints! weight-loader-prefetch-num-threads
@@ -187,7 +190,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
 EITHER: dict[tuple[str, str], str] = {
     ("", "0.5.17"): "torchao-config",
     ("", ""): "enable-memory-saver! triton-attention-num-kv-splits enable-nccl-nvls! disable-custom-all-reduce!",
-    ("0.4.6", ""): "expert-distribution-recorder-mode expert-distribution-recorder-buffer-size",
+    ("0.4.6", ""): "expert-distribution-recorder-buffer-size",
     ("0.4.7", ""): "enable-mscclpp! disable-shared-experts-fusion!",
     ("0.4.9", "0.5.13"): "hybrid-kvcache-ratio*",
     ("0.4.9", ""): "enable-flashinfer-allreduce-fusion!",
@@ -201,14 +204,12 @@ EITHER: dict[tuple[str, str], str] = {
     """,
     ("0.5.5", ""): "enable-attn-tp-input-scattered! kt-method kt-weight-path enable-draft-weights-cpu-backup!",
     ("0.5.6", "0.5.6"): "dllm-block-size#",
-    ("0.5.7", "0.5.19"): "enable-nsa-prefill-context-parallel!",
     ("0.5.7", ""): "enable-return-routed-experts! speculative-draft-model-quantization",
     ("0.5.8", ""): "enable-lora-overlap-loading! hierarchical-sparse-attention-extra-config",
     ("0.5.10", ""): "hisparse-config",
     ("0.5.10", "0.5.19"): "enable-prefill-context-parallel!",
     ("0.5.11", ""): "speculative-adaptive! speculative-dflash-block-size# enforce-shared-experts-fusion!",
     ("0.5.12", ""): "enable-return-indexer-topk! model-config-parser",
-    ("0.5.13", "0.5.19"): "enable-dsa-prefill-context-parallel!",
     ("0.5.13", ""): "radix-cache-backend",
     ("0.5.14", ""): """
         disaggregation-decode-extra-slots enable-prefill-cp! enable-int8-mamba-checkpoint!
@@ -241,7 +242,7 @@ MORE: dict[tuple[str, str], str] = {
 
 LESS: dict[tuple[str, str], str] = {
     ("0.4.6", ""): "speculative-token-map",
-    ("0.5.2", ""): "offload-group-size# offload-num-in-group# offload-prefetch-step# offload-mode",
+    ("0.5.1", ""): "offload-group-size# offload-num-in-group# offload-prefetch-step# offload-mode",
     ("0.5.11", "0.5.19"): "speculative-dflash-draft-window-size#",
     ("0.5.12", ""): "prefill-only-disable-kv-cache! speculative-draft-window-size#",
     ("0.5.16", ""): "enable-dsa-cache-layer-split! enable-scattered-sconv!",

@@ -197,9 +197,13 @@ WORDS: tuple[Stop, ...] = (
         "mem_cache/memory_pool.py NSATokenToKVPool; server_args.py", since="0.5.3", before="0.5.20", when=backend.sparse_pages,
     ),
     Stop(
-        "attention backend", "trtllm_mla backend does not support speculative decoding yet.", "it verifies no drafts in this release",
+        "attention backend", "{backend:w} backend does not support speculative decoding yet.", "it verifies no drafts in this release",
         (Move("option:attention_backend", "none"), Move("speculative", "off"), _NEWER), _ARGS, since="0.4.10", before="0.5.1",
-        when=backend.latent_drafts,
+        when=backend.unverified,
+    ),
+    Stop(
+        "attention backend", "intel_xpu backend is only supported on decode for MLA models", "it reads no prompts of latent attention",
+        (Move("option:attention_backend", "none"),), _ARGS, since="0.5.11", before="0.5.20", when=backend.xpu_prompts,
     ),
     Stop(
         "checks of rows", "kv-canary: no attacher registered for pool class {pool:w}",
@@ -245,7 +249,7 @@ WORDS: tuple[Stop, ...] = (
     Stop(
         "multi-item scoring", "Multi-item scoring requires flashinfer attention backend for custom attention mask support.",
         "its masks are known to FlashInfer alone", (Move("option:attention_backend", "flashinfer"), Move("option:enable_mis", "false")),
-        "server_args.py; arg_groups/attention_hook.py", since="0.5.12", when=backend.scored,
+        "server_args.py; arg_groups/attention_hook.py", since="0.5.11", when=backend.scored,
     ),
     Stop(
         "stages and drafts", "Pipeline parallelism is not compatible with overlap schedule, speculative decoding, mixed chunked prefill.",

@@ -141,11 +141,12 @@ def test_flash_attention_3() -> None:
 
 
 def test_length() -> None:
-    """configs/model_config.py _derive_context_length: warned of before 0.5.0."""
+    """configs/model_config.py _derive_context_length: warned of before 0.5.1, in 0.5.0rc2 too (its default is True)."""
     assert stopped(gqa(), "0.4.10", context=32769) is None
-    assert "greater than the derived context_length (32768)" in (stopped(gqa(), "0.5.0", context=32769) or "")
+    assert stopped(gqa(), "0.5.0", context=32769) is None
+    assert "greater than the derived context_length (32768)" in (stopped(gqa(), "0.5.1", context=32769) or "")
     assert "greater than the derived context_length (32768)" in (stopped(gqa(), "0.5.2", context=32769) or "")
-    assert stopped(gqa(), "0.5.0", context=32768) is None
+    assert stopped(gqa(), "0.5.1", context=32768) is None
 
 
 def test_a_question_about_the_cache_alone() -> None:
