@@ -295,6 +295,7 @@ class Facts(NamedTuple):
                      default build has, or that its makers still support
     rocm_builds      from a release on, AMD's names of the GPUs that the default build for ROCm has kernels for
     offloads         layers may stay in memory beside the device
+    machines         its ranks may be on several machines (Ray, --nnodes, MPI); else beyond_one: how several are asked for all the same
     weight_schemes   families of checkpoint formats it loads (kvplan/dtypes.py `scheme`); empty: any
     drafting         what its releases draft by; None: any method
     adapting         which of its releases take adapters (methods.py ADAPTERS); None: all that are known
@@ -332,6 +333,8 @@ class Facts(NamedTuple):
     default_from: tuple[tuple[str, int], ...] = ()
     rocm_builds: tuple[tuple[str, tuple[str, ...]], ...] = ()
     offloads: bool = False
+    machines: bool = False
+    beyond_one: str = ""
     weight_schemes: frozenset[str] = frozenset()
     drafting: Drafting | None = Drafting()
     adapting: Drafting | None = None

@@ -72,6 +72,7 @@ FACTS = Facts(
     pool="per context",
     pages="cells",
     offloads=True,
+    beyond_one="with --rpc, say the memory of every server, in order, with device_memory",
     weight_schemes=frozenset({"plain", "gguf", "mxfp", "nvfp4", "unknown"}),
     serves_files=True,
     kv_advice=(("q8_0", 8), ("q4_0", 4)),
