@@ -12,6 +12,7 @@ from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.engines.common.phases import tightest
 from kvplan.engines.common.releases import release
+from kvplan.ledger import HOST
 from kvplan.planner import remedies
 from kvplan.planner.changes import (
     Change,
@@ -237,13 +238,22 @@ def shorter_rows(d: Deployment, plan: Plan, tried: Tried = attempt) -> Iterator[
 
 
 def _weight_format(d: Deployment, plan: Plan) -> Iterator[Change]:
-    """The mildest format of fewer bits than the checkpoint's that fits."""
-    now = plan.model.weight_bytes
-    for name, bits in smaller_weights(d, plan):
+    """The mildest format of fewer bits than the checkpoint's that fits, and while that is too close to call the next below it."""
+    now, milder = plan.model.weight_bytes, smaller_weights(d, plan)
+    for name, bits in (*milder, *(facts_of(plan).weight_further if milder else ())):
         found = attempt(d, weight_dtype=name)
         if found and (found.model.weight_bytes < now or plan.margin_bytes is None):
             yield Change(f"use a checkpoint with {bits}-bit weights", "weight_dtype", name, found)
-            return
+            if found.certainty != CLOSE:
+                return
+
+
+def _host_memory(d: Deployment, plan: Plan) -> Iterator[Change]:
+    """The next size of RAM that is sold and carries it, where RAM is what is missing."""
+    full = (has.device == HOST and has.limit_bytes is not None and has.total_bytes > has.limit_bytes for has in plan.ledgers)
+    if (now := d.host_memory) is not None and any(full):
+        sizes = (n for n in remedies.RAM_GIB if n * GIB > now)
+        yield from first(d, ((f"{n:,} GiB of RAM", "host_memory", n * GIB) for n in sizes))
 
 
 def _cache_memory(d: Deployment, plan: Plan) -> Iterator[Change]:
@@ -283,5 +293,5 @@ def _batch(d: Deployment, plan: Plan) -> Iterator[Change]:
 _KINDS: tuple[Callable[[Deployment, Plan], Iterator[Change]], ...] = (
     _other_engine, experts, other_layout, _fraction, _sequences_setting, _batch_tokens, _length_setting, _pages, _settings,
     _undone, _shared_tokens, _host_layers, _cache_memory, _cache_format, _weight_format, _context, _batch,
-    partial(_switches, lengths=True), wider, stages,
+    partial(_switches, lengths=True), _host_memory, wider, stages,
 )  # fmt: skip

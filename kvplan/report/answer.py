@@ -128,15 +128,26 @@ def _reason(plan: Plan) -> str:
 
 
 def changes(plan: Plan) -> list[Advice]:
-    """The advice: what leaves room before what leaves next to nothing, then what keeps the work asked for before what halves it, settings
-    before hardware, more of the same before other, certain before likely."""
+    """The advice: what costs nothing before RAM before more or other devices before half of what was asked; of each, what leaves room
+    before what leaves next to nothing, what keeps the work before what halves it, more of the same before other, certain before likely."""
 
-    def rank(one: Advice) -> tuple[bool, ...]:
-        close, bought = one.certainty == "too close to call", one.option == "device"
-        other = bought and not str(one.value).endswith(f"x{plan.asked('device')}")
-        return close, not _safe(plan, one), _halved(plan, one), bought, other, one.certainty != "certain"
+    def rank(one: Advice) -> tuple[int, ...]:
+        other = one.option == "device" and not str(one.value).endswith(f"x{plan.asked('device')}")
+        close = one.certainty == "too close to call"
+        return _bought(plan, one), close, not _safe(plan, one), _halved(plan, one), other, one.certainty != "certain"
 
     return sorted(plan.advice, key=rank)
+
+
+def _bought(plan: Plan, one: Advice) -> int:
+    """0: nothing; 1: RAM; 2: another device, or more of them; 3: half of the work that somebody asked for."""
+    if _halved(plan, one) and plan.question[one.option][1] == "you":
+        return 3
+    if one.option == "host_memory":
+        return 1
+    sets = {"tp": plan.asked("tp"), "pp": plan.asked("pp"), one.option: one.value, **one.also}
+    ranks = int(sets["tp"] or 1) * int(sets["pp"] or 1)
+    return 2 if "device" in sets or ranks > (plan.asked("tp") or 1) * (plan.asked("pp") or 1) else 0
 
 
 def advice_title(plan: Plan) -> str:

@@ -77,6 +77,7 @@ FACTS = Facts(
     serves_files=True,
     kv_advice=(("q8_0", 8), ("q4_0", 4)),
     weight_advice=(("q4_k_m", 4),),
+    weight_further=(("q3_k_m", 3),),
     settings=(
         Setting("flash_attn", ("on",), "flash attention"),
         Setting("kv_unified", ("true",), "one pool of cells for all slots"),
