@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from kvplan.deployment import Deployment
+from kvplan.engines.common.protocol import Capacity
 from kvplan.planner.changes import facts_of
-from kvplan.planner.evaluate import holds
+from kvplan.planner.evaluate import answered
+from kvplan.planner.evaluate import holds as fits_at_all
 from kvplan.planner.plan import Plan
 from kvplan.units import MOST_TOKENS
 
@@ -23,6 +26,7 @@ def with_limits(d: Deployment, plan: Plan) -> Plan:
     if capacity is None or plan.fits is None:
         return plan
     most = capacity.max_batch
+    holds = partial(_placed_so, capacity) if "host_memory" in d.assumed else fits_at_all  # of RAM that nobody spoke of, what it takes now
     if not (plan.fits and facts_of(plan).free_batch):
         context = plan.asked("context")  # one that nobody said may follow the batch, and is held
         most = largest(lambda n: holds(replace(d, batch=n, context=context)), most)
@@ -31,6 +35,14 @@ def with_limits(d: Deployment, plan: Plan) -> Plan:
         longest = min(longest or d.model.max_context, d.model.max_context)
     found = capacity._replace(max_context_at_batch=longest, max_batch=most)
     return plan._replace(outcome=plan.outcome._replace(capacity=found))
+
+
+def _placed_so(capacity: Capacity, d: Deployment) -> bool:
+    """Whether a question fits with the same layers and experts on the devices as these."""
+    found = answered(d)
+    if found is None or not found.fits or found.capacity is None:
+        return False
+    return (found.capacity.offloaded, found.capacity.beside) == (capacity.offloaded, capacity.beside)
 
 
 def largest(fits: Callable[[int], bool], guess: int | None, others: Sequence[int | None] = ()) -> int | None:

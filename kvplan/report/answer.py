@@ -188,8 +188,9 @@ def next_numbers(plan: Plan) -> list[tuple[str, str]]:
     capacity, batch, context = plan.capacity, plan.asked("batch"), plan.asked("context")
     rows = []
     if capacity is not None and capacity.request_bytes and plan.fits is not None:
-        rows.append((f"most requests of {context:,} tokens", _limit(plan, capacity.max_batch)))
-        rows.append((f"longest context of {counted(batch, 'request')}", _longest(plan)))
+        split = " in this split" if plan.outcome.split else ""
+        rows.append((f"most requests of {context:,} tokens", f"{_limit(plan, capacity.max_batch)}{split}"))
+        rows.append((f"longest context of {counted(batch, 'request')}", f"{_longest(plan)}{split}"))
     rows += [(f"tier of {tier.system}" + ("" if tier.what == "cache" else f", {tier.what}"), held(tier)) for tier in plan.outcome.tiers]
     slope, mean = plan.cache.bytes_per_token, plan.cache.average_bytes_per_token
     told = f"{slope:,} B" if isinstance(slope, int) else f"{slope:,.1f} B"
