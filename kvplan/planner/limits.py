@@ -38,11 +38,11 @@ def with_limits(d: Deployment, plan: Plan) -> Plan:
 
 
 def _placed_so(capacity: Capacity, d: Deployment) -> bool:
-    """Whether a question fits with the same layers and experts on the devices as these."""
+    """Whether a question fits with as many layers on the devices as these, and experts of no more beside them."""
     found = answered(d)
-    if found is None or not found.fits or found.capacity is None:
+    if found is None or not found.fits or found.capacity is None or found.capacity.offloaded is None or capacity.offloaded is None:
         return False
-    return (found.capacity.offloaded, found.capacity.beside) == (capacity.offloaded, capacity.beside)
+    return found.capacity.offloaded[0] >= capacity.offloaded[0] and found.capacity.beside <= capacity.beside
 
 
 def largest(fits: Callable[[int], bool], guess: int | None, others: Sequence[int | None] = ()) -> int | None:
