@@ -31,8 +31,8 @@ def with_limits(d: Deployment, plan: Plan) -> Plan:
         context = plan.asked("context")  # one that nobody said may follow the batch, and is held
         most = largest(lambda n: holds(replace(d, batch=n, context=context)), most)
     longest = largest(lambda n: holds(replace(d, context=n)), capacity.max_context_at_batch, (d.model.max_context, capacity.max_context))
-    if "host_memory" in d.assumed and d.model.max_context:  # RAM that nobody spoke of ends nothing: the model's own length does
-        longest = min(longest or d.model.max_context, d.model.max_context)
+    if "host_memory" in d.assumed and d.model.max_context:  # where nothing of the split ends it the model's own length does
+        longest = d.model.max_context if longest is None else min(longest, d.model.max_context)
     found = capacity._replace(max_context_at_batch=longest, max_batch=most)
     return plan._replace(outcome=plan.outcome._replace(capacity=found))
 
