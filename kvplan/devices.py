@@ -40,6 +40,7 @@ class Device(Record):
 
     link  how several are joined in a machine: NVSwitch that reduces in the network (nvls) or does not, links between modules
           (mesh), pairs of cards (bridge), the bus alone; none: one in a machine
+    clusters  one in a machine, and sold with a network that joins machines to run one model
     """
 
     id: Text
@@ -56,6 +57,7 @@ class Device(Record):
     gpu_mib: Mib | None = None
     gpu_low_mib: Mib | None = None
     link: Literal["nvls", "nvswitch", "mesh", "bridge", "pcie", "none"] | None = None
+    clusters: bool = False
     bandwidth_gb_per_s: Rate | None = None
     dense_tflops: dict[Literal["fp16", "bf16", "fp8", "int8", "fp4"], Rate] = {}  # noqa: RUF012 - a Record is frozen
     compute_capability: Text | None = None
@@ -77,6 +79,11 @@ class Device(Record):
     def article(self) -> str:
         """As its name is spoken: an NVIDIA, an AMD, an Intel, an Apple; a 24 GiB."""
         return "a" if self.vendor == "other" else "an"
+
+    @property
+    def alone(self) -> bool:
+        """One in its machine: of Apple's chips, laptops, boards that share the system's memory; not a slice of a GPU."""
+        return self.link == "none" and self.memory_gb is not None
 
     @property
     def is_module(self) -> bool:

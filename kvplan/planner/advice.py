@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,6 +12,7 @@ from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.engines.common.phases import tightest
 from kvplan.engines.common.releases import release
+from kvplan.ledger import HOST
 from kvplan.planner import remedies
 from kvplan.planner.changes import (
     Change,
@@ -23,6 +24,7 @@ from kvplan.planner.changes import (
     facts_of,
     first,
     hundredths,
+    in_the_way,
     replica_batch,
     roomy,
     sequences,
@@ -32,7 +34,7 @@ from kvplan.planner.changes import (
 from kvplan.planner.hardware import experts, larger_device, more_devices, other_layout, stages, wider
 from kvplan.planner.pairs import pairs
 from kvplan.planner.plan import CLOSE, Advice, Plan
-from kvplan.units import GIB, MIB, show_bytes
+from kvplan.units import GIB, MIB, cdiv, show_bytes
 
 
 def advise(d: Deployment, plan: Plan, devices: Sequence[Device] = ()) -> tuple[Advice, ...]:
@@ -42,8 +44,37 @@ def advise(d: Deployment, plan: Plan, devices: Sequence[Device] = ()) -> tuple[A
     """
     if plan.fits is not False:
         return ()
-    found = [change for kind in _KINDS for change in kind(d, plan)] or pairs(d, plan)
+    singles = (change for kind in _KINDS for change in kind(d, plan))
+    found = [*singles, *_lifted(d, plan, devices)] or pairs(d, plan)
     return tuple(map(advised, (*found, *more_devices(d, plan), *larger_device(d, plan, devices))))
+
+
+def _lifted(d: Deployment, plan: Plan, devices: Sequence[Device]) -> Iterator[Change]:
+    """Where a setting and memory both stand in the way: the setting as the question needs it, and a change that finds the memory."""
+    sets: dict[str, Any] = in_the_way(plan)
+    asked = replace(d, **sets)
+    if not sets or (plan.margin_bytes or 0) >= 0 or (after := evaluated(asked)) is None or after.fits is not False:
+        return
+    for kind in (_fraction, _pages, _settings, _cache_memory, _cache_format, _weight_format, _host_memory, wider, stages, more_devices):
+        yield from (_with(change, sets) for change in kind(asked, after))
+    yield from (_with(change, sets) for change in larger_device(asked, after, devices))
+    if (now := plan.asked("batch")) == 1:
+        return
+    if found := edge(now, 1, lambda n: attempt(asked, batch=n, **_slots(sets, plan, n))):
+        also = _slots(sets, plan, found[0])
+        if found[0] > (d.max_num_seqs or 0) * (plan.asked("dp") or 1) or "max_num_seqs" not in sets:
+            yield _with(Change(f"hold {sequences(found[0])} at once", "batch", found[0], found[1]), {**sets, **also})
+
+
+def _slots(sets: Mapping[str, int], plan: Plan, n: int) -> dict[str, int]:
+    """The sequences of a replica, of n of all, where their number is set too low."""
+    return {"max_num_seqs": cdiv(n, plan.asked("dp") or 1)} if "max_num_seqs" in sets else {}
+
+
+def _with(change: Change, sets: Mapping[str, int]) -> Change:
+    """A change together with settings that must be lifted."""
+    said = " and ".join(f"{name} {value:,}" for name, value in sets.items())
+    return change._replace(text=f"{change.text}, and {said}", also={**sets, **change.also})
 
 
 def _other_engine(d: Deployment, plan: Plan) -> Iterator[Change]:
@@ -237,13 +268,22 @@ def shorter_rows(d: Deployment, plan: Plan, tried: Tried = attempt) -> Iterator[
 
 
 def _weight_format(d: Deployment, plan: Plan) -> Iterator[Change]:
-    """The mildest format of fewer bits than the checkpoint's that fits."""
-    now = plan.model.weight_bytes
-    for name, bits in smaller_weights(d, plan):
+    """The mildest format of fewer bits than the checkpoint's that fits, and while that is too close to call the next below it."""
+    now, milder = plan.model.weight_bytes, smaller_weights(d, plan)
+    for name, bits in (*milder, *(facts_of(plan).weight_further if milder else ())):
         found = attempt(d, weight_dtype=name)
         if found and (found.model.weight_bytes < now or plan.margin_bytes is None):
             yield Change(f"use a checkpoint with {bits}-bit weights", "weight_dtype", name, found)
-            return
+            if found.certainty != CLOSE:
+                return
+
+
+def _host_memory(d: Deployment, plan: Plan) -> Iterator[Change]:
+    """The next size of RAM that is sold and carries it, where RAM is what is missing."""
+    full = (has.device == HOST and has.limit_bytes is not None and has.total_bytes > has.limit_bytes for has in plan.ledgers)
+    if (now := d.host_memory) is not None and any(full):
+        sizes = (n for n in remedies.RAM_GIB if n * GIB > now)
+        yield from first(d, ((f"{n:,} GiB of RAM", "host_memory", n * GIB) for n in sizes))
 
 
 def _cache_memory(d: Deployment, plan: Plan) -> Iterator[Change]:
@@ -283,5 +323,5 @@ def _batch(d: Deployment, plan: Plan) -> Iterator[Change]:
 _KINDS: tuple[Callable[[Deployment, Plan], Iterator[Change]], ...] = (
     _other_engine, experts, other_layout, _fraction, _sequences_setting, _batch_tokens, _length_setting, _pages, _settings,
     _undone, _shared_tokens, _host_layers, _cache_memory, _cache_format, _weight_format, _context, _batch,
-    partial(_switches, lengths=True), wider, stages,
+    partial(_switches, lengths=True), _host_memory, wider, stages,
 )  # fmt: skip

@@ -155,6 +155,12 @@ def replica_batch(plan: Plan) -> int:
     return cdiv(plan.asked("batch") or 1, plan.asked("dp") or 1)
 
 
+def in_the_way(plan: Plan) -> dict[str, Any]:
+    """Settings that somebody chose below what the question asks for -> what it needs."""
+    needs = {"max_num_seqs": replica_batch(plan), "max_model_len": plan.asked("context")}
+    return {name: need for name, need in needs.items() if plan.question[name][1] == "you" and (plan.asked(name) or need) < need}
+
+
 def sequences(n: int) -> str:
     """`1 sequence`, `12 sequences`."""
     return said(n, "sequence")

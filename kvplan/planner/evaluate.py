@@ -51,10 +51,16 @@ def read_and_evaluate(d: Deployment, *, limits: bool = True, on_device: bool = T
 
 def holds(d: Deployment) -> bool:
     """Whether a question can be asked and fits: `evaluate` without what is only shown, for searches that ask often."""
+    found = answered(d)
+    return found is not None and found.fits is True
+
+
+def answered(d: Deployment) -> Outcome | None:
+    """The outcome alone, without its limits; None where the question can not be asked."""
     try:
-        return _answered(d, limits=False)[1].fits is True
+        return _answered(d, limits=False)[1]
     except KvplanError:
-        return False
+        return None
 
 
 def _answered(d: Deployment, limits: bool, on_device: bool = True) -> tuple[Settled, Outcome]:

@@ -12,7 +12,7 @@ from kvplan.constants import Constants
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import canonical
-from kvplan.engines.common.checks import refusal, too_old
+from kvplan.engines.common.checks import most_together, refusal, too_old
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Facts
 from kvplan.engines.common.settling import cache_formats, lowered, weight_formats
@@ -133,7 +133,8 @@ def _row(d: Deployment, device: Device, terms: Terms) -> FitRow:
     if reason := refusal(replace(d, device=device), facts) or too_old(device, facts):
         return FitRow(device, reason=reason)
     fewest = max(1, cdiv(terms.least_bytes, max(device.memory_bytes, 1)))
-    for n in counts(d, facts, fewest, terms.most, terms.every):
+    most = min(terms.most, most_together(device, facts) or terms.most)
+    for n in counts(d, facts, fewest, most, terms.every):
         tried, refused = _tried(d, device, n, facts, terms)
         fault = fault or refused
         fitting = [(asked, plan) for asked, plan in tried if plan.fits]
@@ -142,7 +143,7 @@ def _row(d: Deployment, device: Device, terms: Terms) -> FitRow:
             best, pace_ = _best(fitting, terms, cost)
             return FitRow(device, n, best, cost, pace=pace_)
         last = max((plan for _, plan in tried), key=_margin, default=last)
-    reason = _why(device, terms.most, last, fewest, d.n_devices)
+    reason = _why(device, most, last, fewest, d.n_devices)
     if last is None and fault is not None:
         return FitRow(device, reason=f"{reason}: {fault}", fault=fault)
     return FitRow(device, reason=reason)

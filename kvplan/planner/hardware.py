@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
+from kvplan.engines.common.checks import most_together
 from kvplan.planner import remedies
 from kvplan.planner.changes import Change, attempt, counted, facts_of, first
 from kvplan.planner.plan import Plan
@@ -13,7 +14,7 @@ from kvplan.planner.plan import Plan
 
 def wider(d: Deployment, plan: Plan) -> Iterator[Change]:
     """More ranks of tensor parallelism; where the engine refused the layout itself, other numbers of them too."""
-    if d.n_devices is not None or d.kv_memory is not None:
+    if d.n_devices is not None or d.kv_memory is not None or most_together(d.device, facts_of(plan)):
         return
     now = plan.asked("tp") or 1
     sizes = [n for n in remedies.TP_SIZES if n > now]
@@ -24,7 +25,7 @@ def wider(d: Deployment, plan: Plan) -> Iterator[Change]:
 
 def stages(d: Deployment, plan: Plan) -> Iterator[Change]:
     """More pipeline stages, or cards where the engine places whole layers on them, which nobody calls stages."""
-    if d.n_devices is not None or d.kv_memory is not None:
+    if d.n_devices is not None or d.kv_memory is not None or most_together(d.device, facts_of(plan)):
         return
     numbers = range((plan.asked("pp") or 1) + 1, remedies.MOST_STAGES + 1)
     if facts_of(plan).offloads and d.device is not None:
@@ -66,6 +67,8 @@ def more_devices(d: Deployment, plan: Plan) -> Iterator[Change]:
     own = [name for name in ("tp", "pp", "dp", "ep", "dcp") if getattr(d, name) is not None and name not in d.assumed]
     if not d.counted or d.device is None or d.kv_memory is not None or own not in ([], ["tp"]):
         return
+    if most_together(d.device, facts_of(plan)):
+        return
     for n in (n for n in remedies.TP_SIZES if n > (d.n_devices or 1)):
         sizes = dict.fromkeys(own, n)
         if found := attempt(d, n_devices=n, **sizes):
@@ -81,7 +84,8 @@ def larger_device(d: Deployment, plan: Plan, devices: Sequence[Device]) -> Itera
         return
     vendors = facts_of(plan).vendors or {x.vendor for x in devices}
     same = [x for x in devices if x.unified == mine.unified and mine.vendor in (x.vendor, "other") and x.vendor in vendors]
-    larger = [x for x in same if x.memory_bytes > mine.memory_bytes]
+    several = (plan.asked("n_devices") or 1) > 1
+    larger = [x for x in same if x.memory_bytes > mine.memory_bytes and not (several and most_together(x, facts_of(plan)))]
     larger.sort(key=lambda x: (x.memory_bytes, x.id))
     if larger and attempt(d, device=larger[-1]) is None:
         return
@@ -92,8 +96,7 @@ def larger_device(d: Deployment, plan: Plan, devices: Sequence[Device]) -> Itera
     )  # fmt: skip
     for device in larger:
         if found := attempt(d, device=device):
-            several = d.counted and (d.n_devices or 1) > 1
-            text = f"use {d.n_devices} x {device.name}" if several else f"use {device.article} {device.name}"
+            text = f"use {d.n_devices} x {device.name}" if several and d.counted else f"use {device.article} {device.name}"
             yield Change(text, "device", counted(d, device), found)
             return
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from kvplan.deployment import Deployment
+from kvplan.engines.common.protocol import Capacity
 from kvplan.planner.changes import facts_of
-from kvplan.planner.evaluate import holds
+from kvplan.planner.evaluate import answered
+from kvplan.planner.evaluate import holds as fits_at_all
 from kvplan.planner.plan import Plan
 from kvplan.units import MOST_TOKENS
 
@@ -23,14 +26,23 @@ def with_limits(d: Deployment, plan: Plan) -> Plan:
     if capacity is None or plan.fits is None:
         return plan
     most = capacity.max_batch
+    holds = partial(_placed_so, capacity) if "host_memory" in d.assumed else fits_at_all  # of RAM that nobody spoke of, what it takes now
     if not (plan.fits and facts_of(plan).free_batch):
         context = plan.asked("context")  # one that nobody said may follow the batch, and is held
         most = largest(lambda n: holds(replace(d, batch=n, context=context)), most)
     longest = largest(lambda n: holds(replace(d, context=n)), capacity.max_context_at_batch, (d.model.max_context, capacity.max_context))
-    if "host_memory" in d.assumed and d.model.max_context:  # RAM that nobody spoke of ends nothing: the model's own length does
-        longest = min(longest or d.model.max_context, d.model.max_context)
+    if "host_memory" in d.assumed and d.model.max_context:  # where nothing of the split ends it the model's own length does
+        longest = d.model.max_context if longest is None else min(longest, d.model.max_context)
     found = capacity._replace(max_context_at_batch=longest, max_batch=most)
     return plan._replace(outcome=plan.outcome._replace(capacity=found))
+
+
+def _placed_so(capacity: Capacity, d: Deployment) -> bool:
+    """Whether a question fits with as many layers on the devices as these, and experts of no more beside them."""
+    found = answered(d)
+    if found is None or not found.fits or found.capacity is None or found.capacity.offloaded is None or capacity.offloaded is None:
+        return False
+    return found.capacity.offloaded[0] >= capacity.offloaded[0] and found.capacity.beside <= capacity.beside
 
 
 def largest(fits: Callable[[int], bool], guess: int | None, others: Sequence[int | None] = ()) -> int | None:

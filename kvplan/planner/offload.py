@@ -52,8 +52,11 @@ def layers_said(plan: Plan) -> str:
     on, of = capacity.offloaded
     if on == of and not capacity.beside:
         return ""
-    where = f"{on:,} of {of:,} layers on the GPU" if on < of else f"the experts of {capacity.beside} layers beside the GPU"
-    return f"{where} and {show_bytes(in_ram(plan))} in RAM"
+    held = f"{show_bytes(in_ram(plan))} in RAM"
+    if not capacity.beside:
+        return f"{on:,} of {of:,} layers on the GPU and {held}"
+    layers = f"{on:,} of {of:,} layers on the GPU, " if on < of else ""
+    return f"{layers}the experts of {capacity.beside} layers beside the GPU and {held}"
 
 
 def _said(plan: Plan, whole: Plan) -> Plan:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
+from kvplan.engines.common.checks import most_together
 from kvplan.planner import remedies
 from kvplan.planner.changes import Change, attempt, edge, facts_of, roomy, smaller_weights
 from kvplan.planner.plan import Plan
@@ -42,7 +43,7 @@ def _candidates(d: Deployment, plan: Plan) -> Iterator[tuple[Half, Half]]:
     weights = [Half(f"a checkpoint with {bits}-bit weights", "weight_dtype", name) for name, bits in smaller_weights(d, plan)]
     caches = [Half(f"the cache in {bits} bits", "kv_dtype", name) for name, bits in facts.kv_advice]
     now = plan.asked("tp") or 1
-    free = d.n_devices is None and d.kv_memory is None
+    free = d.n_devices is None and d.kv_memory is None and not most_together(d.device, facts)
     wider = [Half(f"split over {n} devices", "tp", n) for n in remedies.TP_SIZES if n > now] if free else []
     shorter = Half("a shorter context", "context", None)
     yield from ((one, other) for one in weights for other in caches)

@@ -10,6 +10,7 @@ ROOM = 0.02  # of a device: a number that leaves less is followed by a rounder o
 AS_FAST = 3 / 4  # of its rates: a larger device with less than that is the last that is offered
 ROUND_TOKENS = 1024
 LEAST_TOKENS = 256  # of a request: a shorter one is no advice to somebody who asked for more
+RAM_GIB = (48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)  # sizes that machines are sold with
 PAGES = (256, 128, 64, 32, 16, 8, 1)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kvplan.ledger import Ledger
 from kvplan.planner import remedies
+from kvplan.planner.changes import in_the_way
 from kvplan.planner.offload import in_ram, layers_said
 from kvplan.planner.plan import Advice, Plan
 from kvplan.report.printable import one_line
@@ -87,6 +88,12 @@ def _no(plan: Plan) -> str:
 
 
 def _why(plan: Plan) -> str:
+    """Why it does not fit: what lacks, and the settings that stand in the way of as much."""
+    below = "".join(f", and {name} is {plan.asked(name):,}" for name in in_the_way(plan))
+    return f"{_lacks(plan)}{below}" if (plan.margin_bytes or 0) < 0 else _lacks(plan)
+
+
+def _lacks(plan: Plan) -> str:
     margin, where = plan.margin_bytes, hardware(plan)
     if margin is None or (margin >= 0 and not plan.starts):
         return f"{engine(plan)} would not start: {_reason(plan)}"
@@ -107,6 +114,7 @@ def _why(plan: Plan) -> str:
         capacity = plan.capacity
         n = capacity.max_batch if capacity else None
         most = f"; {n:,} {'fits' if n == 1 else 'fit'}" if n else ""
+        most = f"; memory holds {more:,}" if (more := _in_memory(plan)) else most
         return f"{lacks} of cache for {requests(plan)}{most}"
     capacity, longest = plan.capacity, plan.asked("max_model_len") or plan.asked("context")
     if capacity is not None and capacity.kv_bytes > 0:
@@ -116,6 +124,11 @@ def _why(plan: Plan) -> str:
             return f"{lacks} of cache for {requests(plan)}, and {first}"
         return f"{lacks}: {engine(plan)} would not start with requests of {longest:,} tokens"
     return f"{lacks}: {_reason(plan)}"
+
+
+def _in_memory(plan: Plan) -> int | None:
+    """The most sequences that memory holds, where a number that was set stops before it; by the advice that lifts it."""
+    return next((int(one.value) for one in plan.advice if one.option == "batch" and "max_num_seqs" in one.also), None)
 
 
 def _over(ledger: Ledger) -> int:
@@ -128,15 +141,26 @@ def _reason(plan: Plan) -> str:
 
 
 def changes(plan: Plan) -> list[Advice]:
-    """The advice: what leaves room before what leaves next to nothing, then what keeps the work asked for before what halves it, settings
-    before hardware, more of the same before other, certain before likely."""
+    """The advice: what costs nothing before RAM before more or other devices before half of what was asked; of each, what leaves room
+    before what leaves next to nothing, what keeps the work before what halves it, more of the same before other, certain before likely."""
 
-    def rank(one: Advice) -> tuple[bool, ...]:
-        close, bought = one.certainty == "too close to call", one.option == "device"
-        other = bought and not str(one.value).endswith(f"x{plan.asked('device')}")
-        return close, not _safe(plan, one), _halved(plan, one), bought, other, one.certainty != "certain"
+    def rank(one: Advice) -> tuple[int, ...]:
+        other = one.option == "device" and not str(one.value).endswith(f"x{plan.asked('device')}")
+        close = one.certainty == "too close to call"
+        return _bought(plan, one), close, not _safe(plan, one), _halved(plan, one), other, one.certainty != "certain"
 
     return sorted(plan.advice, key=rank)
+
+
+def _bought(plan: Plan, one: Advice) -> int:
+    """0: nothing; 1: RAM; 2: another device, or more of them; 3: half of the work that somebody asked for."""
+    if _halved(plan, one) and plan.question[one.option][1] == "you":
+        return 3
+    if one.option == "host_memory":
+        return 1
+    sets = {"tp": plan.asked("tp"), "pp": plan.asked("pp"), one.option: one.value, **one.also}
+    ranks = int(sets["tp"] or 1) * int(sets["pp"] or 1)
+    return 2 if "device" in sets or ranks > (plan.asked("tp") or 1) * (plan.asked("pp") or 1) else 0
 
 
 def advice_title(plan: Plan) -> str:
@@ -177,8 +201,10 @@ def next_numbers(plan: Plan) -> list[tuple[str, str]]:
     capacity, batch, context = plan.capacity, plan.asked("batch"), plan.asked("context")
     rows = []
     if capacity is not None and capacity.request_bytes and plan.fits is not None:
-        rows.append((f"most requests of {context:,} tokens", _limit(plan, capacity.max_batch)))
-        rows.append((f"longest context of {counted(batch, 'request')}", _longest(plan)))
+        split = " in this split" if plan.outcome.split else ""
+        memory = f", by max_num_seqs; memory holds {n:,}" if (n := _in_memory(plan)) else ""
+        rows.append((f"most requests of {context:,} tokens", f"{_limit(plan, capacity.max_batch)}{split}{memory}"))
+        rows.append((f"longest context of {counted(batch, 'request')}", f"{_longest(plan)}{split}"))
     rows += [(f"tier of {tier.system}" + ("" if tier.what == "cache" else f", {tier.what}"), held(tier)) for tier in plan.outcome.tiers]
     slope, mean = plan.cache.bytes_per_token, plan.cache.average_bytes_per_token
     told = f"{slope:,} B" if isinstance(slope, int) else f"{slope:,.1f} B"
@@ -195,7 +221,8 @@ def _longest(plan: Plan) -> str:
     """Of the question's batch; where a length that was set is what stops it, of memory too."""
     capacity = plan.capacity
     if capacity is None or not (n := capacity.max_context_at_batch):
-        return _limit(plan, None if capacity is not None and capacity.max_context_at_batch is None else 0)
+        few = f": max_num_seqs is {plan.asked('max_num_seqs'):,}" if "max_num_seqs" in in_the_way(plan) else ""
+        return _limit(plan, None if capacity is not None and capacity.max_context_at_batch is None else 0) + few
     beyond = capacity.max_context_unbounded if plan.asked("batch") == 1 else None
     if n == plan.asked("max_model_len") and plan.question["max_model_len"][1] == "you":
         told = f"; memory holds {beyond:,}" if beyond and beyond > n else ""

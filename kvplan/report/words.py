@@ -9,7 +9,7 @@ from kvplan import engines
 from kvplan.engines.common.tiers import Tier
 from kvplan.planner.plan import Plan
 from kvplan.report.printable import one_line
-from kvplan.units import MIB, counted, show_bytes, size
+from kvplan.units import GIB, MIB, counted, show_bytes, size
 
 _WORDS = {"pcie": "PCIe", "ai": "AI", **{word: word.upper() for word in ("rtx", "gtx", "rx", "nvl", "gpu")}}
 
@@ -101,6 +101,6 @@ def flag(name: str, value: object = None) -> str:
     text = f"--{name.replace('_', '-')}"
     if name == "engine_option" and isinstance(value, str) and value.endswith("="):
         return f"without {text} {value[:-1]}"
-    if name == "kv_memory" and isinstance(value, int) and value % MIB == 0:
-        value = f"{value // MIB}MiB"
+    if name in ("kv_memory", "host_memory") and isinstance(value, int) and value % MIB == 0:
+        value = f"{value // GIB}GiB" if value % GIB == 0 and name == "host_memory" else f"{value // MIB}MiB"
     return text if value is None or value is True else f"{text} {value}"

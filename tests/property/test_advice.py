@@ -244,9 +244,14 @@ def test_more_cards_of_an_engine_that_places_layers_are_more_of_them() -> None:
     assert api.estimate("qwen/qwen3-8b", engine="ollama", device=more.value, weight_dtype="q4_k_m", context=16384).fits
 
 
-def test_ram_that_nobody_spoke_of_ends_no_context() -> None:
-    """Qwen3-8B declares 40,960 tokens."""
-    plan = api.estimate("qwen/qwen3-8b", engine="llama.cpp", device="rtx-4060", weight_dtype="q4_k_m", context="24k")
+def test_the_longest_context_of_a_split_is_the_last_that_keeps_it() -> None:
+    """A token is 2 x 36 layers x 8 KV heads x 128 x 2 B = 144 KiB, of which 29 of 37 parts are on the card: of 1 GiB that llama.cpp leaves
+    free there a context takes nothing, and a longer one moves a layer to RAM."""
+    question: dict[str, Any] = {"engine": "llama.cpp", "device": "rtx-4060", "weight_dtype": "q4_k_m", "advise": False}
+    plan = api.estimate("qwen/qwen3-8b", context="24k", **question)
     assert plan.outcome.split
     assert plan.capacity is not None
-    assert plan.capacity.max_context_at_batch == 40960
+    longest = plan.capacity.max_context_at_batch
+    assert longest is not None
+    on = [api.estimate("qwen/qwen3-8b", context=n, **question).capacity for n in (longest, longest + 1)]
+    assert [one.offloaded for one in on if one] == [plan.capacity.offloaded, (28, 37)]

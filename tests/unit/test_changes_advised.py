@@ -168,3 +168,35 @@ def test_fp8_weights_are_no_advice_beside_awq() -> None:
 def test_an_option_without_a_value_is_left_out(option: str) -> None:
     left, never = (kvplan.estimate("qwen/qwen3-8b", device="h100", engine_option=given, advise=False) for given in ({option: ""}, {}))
     assert (left.verdict, left.ledgers) == (never.verdict, never.ledgers)
+
+
+def test_what_costs_nothing_comes_before_gpus_however_close() -> None:
+    """199.0 GiB of GLM-4.5-Air in bf16 on 23.5 GiB and 59.6 of RAM: 4.83 bits of each of 106.85 billion are 60.1 GiB, which both hold."""
+    found = advised("glm 4.5 air", engine="llama.cpp", device="4090", host_memory="64GB")
+    assert found[0] == "--weight-dtype q4_k_m"
+    assert found.index("--weight-dtype q3_k_m") < found.index("--host-memory 192GiB") < found.index("--device 7xrtx-4090")
+
+
+def test_a_context_that_nobody_asked_for_is_shortened_before_a_machine_is_bought() -> None:
+    """Llama 3.3's 131,072 tokens take 40 GiB beside 39.6 of weights; the Mac gives its GPU 51.8."""
+    question: dict[str, Any] = {"engine": "ollama", "device": "macbook pro m3 max 64gb"}
+    found = advised("llama3.3", **question)
+    assert found[0].startswith("--context ")
+    asked = advised("llama3.3", **question, context="128k")
+    assert asked.index("--device apple-m1-ultra-128gb") < asked.index(found[0])  # a quarter of what was asked
+
+
+@pytest.mark.parametrize(("ram", "then"), [("32GB", "--host-memory 48GiB"), ("24GiB", "--host-memory 48GiB")])
+def test_ram_that_is_missing_is_bought_as_ram(ram: str, then: str) -> None:
+    """60.8 GiB of gpt-oss-120b beside 31.4 GiB of which the card keeps 1: some 33 GiB stay in RAM, more than 29.8 and less than 48."""
+    question: dict[str, Any] = {"engine": "llama.cpp", "device": "5090", "context": "32k"}
+    assert advised("gpt-oss-120b", host_memory=ram, **question)[0] == then
+    assert kvplan.estimate("gpt-oss-120b", host_memory="48GiB", **question).fits
+    assert not any("host-memory" in one for one in advised("gpt-oss-120b", **question))
+
+
+def test_experts_that_are_in_ram_are_what_is_said_to_be_there() -> None:
+    plan = kvplan.estimate("glm 4.5 air", engine="llama.cpp", device="4090", host_memory="64GB", weight_dtype="q4_k_m")
+    assert plan.capacity is not None
+    assert plan.capacity.offloaded == (47, 48)
+    assert f"47 of 48 layers on the GPU, the experts of {plan.capacity.beside} layers beside the GPU and " in sentence(plan)

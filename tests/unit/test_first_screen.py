@@ -105,7 +105,8 @@ def test_safe_advice_comes_before_what_leaves_nothing():
     assert tight.margin_bytes < 1 << 20
     first = [(one.option, one.value) for one in answer.changes(plan)]
     assert first.index(("context", 22528)) < first.index(("context", tight.value))
-    assert first[-1] == ("context", tight.value)
+    names = [name for name, _ in first]
+    assert names.index("tp") > first.index(("context", tight.value))
     assert sorted(answer.changes(plan), key=str) == sorted(plan.advice, key=str)
 
 

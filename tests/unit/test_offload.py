@@ -7,7 +7,7 @@ from jsonschema import Draft202012Validator
 
 import kvplan
 from kvplan.planner.offload import in_ram
-from kvplan.report.answer import sentence
+from kvplan.report.answer import next_numbers, sentence
 from tests.conftest import planned
 
 LARGE = {"model": "meta-llama/llama-3.1-70b", "weight_dtype": "q4_k_m", "device": "rtx-4090", "context": "8k"}
@@ -58,3 +58,14 @@ def test_what_fits_whole_is_whole():
     plan = planned("meta-llama/llama-3.1-8b", engine="llama.cpp", device="rtx-4090", context="8k")
     assert plan.capacity.offloaded == (33, 33)
     assert sentence(plan).startswith("Yes: ")
+
+
+@pytest.mark.parametrize("engine", ["llama.cpp", "ollama"])
+def test_limits_of_a_split_keep_it(engine):
+    """2 x 8 KV heads x 128 x 2 B x 80 layers = 320 KiB a token: another request of 8,192 tokens is 2.5 GiB, and the card has 1 GiB left."""
+    plan = kvplan.estimate(**LARGE, engine=engine)
+    capacity = plan.capacity
+    assert (capacity.max_batch, plan.outcome.split) == (1, True)
+    assert dict(next_numbers(plan))["most requests of 8,192 tokens"] == "1 in this split"
+    longest = kvplan.estimate(**{**LARGE, "context": capacity.max_context_at_batch}, engine=engine, advise=False)
+    assert longest.capacity.offloaded == capacity.offloaded

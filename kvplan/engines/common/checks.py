@@ -145,7 +145,7 @@ def refusal(d: Deployment, facts: Facts) -> str | None:
     device = d.device
     if device is not None and facts.vendors and device.vendor not in (*facts.vendors, "other"):
         return f"{facts.title} does not run on {device.name} ({device.vendor}); it runs on {', '.join(sorted(facts.vendors))}"
-    if reason := no_kernels(d, facts):
+    if reason := _machines_apart(d, facts) or no_kernels(d, facts):
         return reason
     if d.weight_dtype is None or not facts.weight_schemes or d.weight_dtype == checkpoint_format(d):
         return None
@@ -153,6 +153,22 @@ def refusal(d: Deployment, facts: Facts) -> str | None:
     if scheme in facts.weight_schemes:
         return None
     return f"{facts.title} loads no {d.weight_dtype} weights ({scheme}); it loads {', '.join(sorted(facts.weight_schemes - {'unknown'}))}"
+
+
+def _machines_apart(d: Deployment, facts: Facts) -> str | None:
+    """Why several of a device that is alone in its machine are none to an engine of one machine; memory said of each (RPC) is."""
+    n = max(d.n_devices or 1, (d.tp or 1) * (d.pp or 1))
+    if d.device is None or not d.device.alone or n == 1 or facts.machines:
+        return None
+    if facts.beyond_one and "device_memory" in dict(d.engine_option):
+        return None
+    also = f"; {facts.beyond_one}" if facts.beyond_one else ""
+    return f"{n} x {d.device.name} are {n} machines, and {facts.title} runs on one{also}"
+
+
+def most_together(device: Device | None, facts: Facts) -> int | None:
+    """How many of a device anybody would run one model on: one that is alone in its machine and joins no others; None: any number."""
+    return 1 if device is not None and device.alone and not (device.clusters and facts.machines) else None
 
 
 def too_old(device: Device, facts: Facts) -> str | None:

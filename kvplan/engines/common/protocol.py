@@ -295,6 +295,7 @@ class Facts(NamedTuple):
                      default build has, or that its makers still support
     rocm_builds      from a release on, AMD's names of the GPUs that the default build for ROCm has kernels for
     offloads         layers may stay in memory beside the device
+    machines         its ranks may be on several machines (Ray, --nnodes, MPI); else beyond_one: how several are asked for all the same
     weight_schemes   families of checkpoint formats it loads (kvplan/dtypes.py `scheme`); empty: any
     drafting         what its releases draft by; None: any method
     adapting         which of its releases take adapters (methods.py ADAPTERS); None: all that are known
@@ -302,7 +303,8 @@ class Facts(NamedTuple):
     bare_is_latest   a name without a tag is its library's `:latest`
     drafters_beside  how a target's class begins (lower case) and its width -> the drafter of `mtp` in a file beside the model's, its type
     picks_drafts     methods of speculation for which it picks the tokens itself (METHOD:auto)
-    kv_advice        cache formats that advice may offer, with their bits; weight_advice likewise
+    kv_advice        cache formats that advice may offer, with their bits; weight_advice likewise; weight_further: formats
+                     beyond them, where those are not enough
     settings         switches that advice may offer
     fraction_ceiling advice raises the memory fraction up to here; None: not above its own default
     driver_from      the first release whose builds need a driver of CUDA 13: what an older one holds is no question; None: it is none
@@ -332,6 +334,8 @@ class Facts(NamedTuple):
     default_from: tuple[tuple[str, int], ...] = ()
     rocm_builds: tuple[tuple[str, tuple[str, ...]], ...] = ()
     offloads: bool = False
+    machines: bool = False
+    beyond_one: str = ""
     weight_schemes: frozenset[str] = frozenset()
     drafting: Drafting | None = Drafting()
     adapting: Drafting | None = None
@@ -341,6 +345,7 @@ class Facts(NamedTuple):
     picks_drafts: tuple[str, ...] = ()
     kv_advice: tuple[tuple[str, int], ...] = ()
     weight_advice: tuple[tuple[str, int], ...] = ()
+    weight_further: tuple[tuple[str, int], ...] = ()
     settings: tuple[Setting, ...] = ()
     fraction_ceiling: float | None = None
     driver_from: str | None = None

@@ -9,6 +9,7 @@ _NONE = "without an engine it means nothing"
 FACTS = Facts(
     name="ideal",
     title="ideal",
+    machines=True,
     versions=(),
     options={},
     forms=frozenset(FORMS),

@@ -72,10 +72,12 @@ FACTS = Facts(
     pool="per context",
     pages="cells",
     offloads=True,
+    beyond_one="with --rpc, say the memory of every server, in order, with device_memory",
     weight_schemes=frozenset({"plain", "gguf", "mxfp", "nvfp4", "unknown"}),
     serves_files=True,
     kv_advice=(("q8_0", 8), ("q4_0", 4)),
     weight_advice=(("q4_k_m", 4),),
+    weight_further=(("q3_k_m", 3),),
     settings=(
         Setting("flash_attn", ("on",), "flash attention"),
         Setting("kv_unified", ("true",), "one pool of cells for all slots"),

@@ -25,6 +25,7 @@ OPTIONS: dict[str, str] = {
 FACTS = Facts(
     name="lmdeploy",
     title="LMDeploy",
+    machines=True,
     versions=RELEASES.versions,
     options=OPTIONS,
     forms=frozenset({"kv", "latent", "latent+index", "gated-delta-net"}),

@@ -87,7 +87,7 @@ def settle(d: Deployment) -> Settled:
     """The question for mlx_lm.generate or mlx_lm.server on one machine, read and lowered."""
     for size in ("tp", "pp", "dp", "ep", "dcp", "n_devices"):
         if (getattr(d, size) or 1) > 1:
-            raise UnsupportedError(f"{size}: mlx-lm is planned on one machine")
+            raise UnsupportedError(f"{size}: mlx-lm is planned on one machine; over several (mlx.launch) it is not modelled")
     version, notes = nearest_version(d.engine_version, FACTS.versions, FACTS.name)
     compute = canonical(d.dtype or d.model.dtype, "dtype")
     if d.kv_dtype not in (None, "auto") and canonical(str(d.kv_dtype), "KV cache format") != compute:

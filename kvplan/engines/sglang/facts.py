@@ -120,6 +120,7 @@ _FORMS: frozenset[Form] = frozenset({
 FACTS = Facts(
     name="sglang",
     title="SGLang",
+    machines=True,
     versions=VERSIONS,
     read_from="0.3.6",
     options=OPTIONS,

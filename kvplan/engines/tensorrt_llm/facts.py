@@ -38,6 +38,7 @@ _FORMS: frozenset[Form] = frozenset({
 FACTS = Facts(
     name="tensorrt-llm",
     title="TensorRT-LLM",
+    machines=True,
     versions=VERSIONS,
     options=OPTIONS,
     forms=_FORMS,

@@ -117,6 +117,7 @@ _ROCM = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1101", "gfx1200", "gfx1201
 FACTS = Facts(
     name="vllm",
     title="vLLM",
+    machines=True,
     free_batch=True,
     versions=VERSIONS,
     options=OPTIONS,

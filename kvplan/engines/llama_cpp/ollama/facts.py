@@ -40,6 +40,7 @@ FACTS = facts.FACTS._replace(
     bare_is_latest=True,
     versions=VERSIONS,
     options=OPTIONS,
+    beyond_one="",
     drafting=OF_OLLAMA,
     settings=(Setting("flash_attn", ("on",), "flash attention"),),
     weight_schemes=facts.FACTS.weight_schemes - {"nvfp4"},
