@@ -81,8 +81,8 @@ def _one_file(typed: str, found: Named) -> Named:
 
 
 def of_files(typed: str, repository: str) -> AmbiguousName:
-    """The error for a repository of GGUF files, with types that it is likely to have."""
-    types = ", ".join(f"{repository}:{kind}" for kind in ("Q4_K_M", "Q8_0"))
+    """The error for a repository of GGUF files, with types that it is likely to have: of gpt-oss F16, with experts in MXFP4."""
+    types = ", ".join(f"{repository}:{kind}" for kind in (("F16",) if "gpt-oss" in repository.lower() else ("Q4_K_M", "Q8_0")))
     return AmbiguousName(typed, [types], "is a repository of GGUF files; name one by its type, such as")
 
 
