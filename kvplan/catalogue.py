@@ -74,7 +74,7 @@ def find_model(name: str, *, by_name: bool = True, released: bool = False) -> Mo
 
     line = names.look_up(name) or (names.by_its_name(name) if by_name else None)
     if line is None:
-        raise names.unknown(name)
+        raise names.unknown(name, files=not released)
     line = line.as_released if released else line
     if own and line.name == key:
         return _own_spec(path)
@@ -97,11 +97,13 @@ def _as_named(base: ModelSpec, line: Named) -> ModelSpec:
     notes = (*base.notes, *(note for note in (line.note, line.taken) if note))
     changes: dict[str, Any] = {"hub_id": line.name} if "/" in line.name and line.name != line.base else {}
     if line.alias:
-        from kvplan.names import undressed
+        from kvplan.names import own_release, undressed
 
         called = undressed(line.name).removeprefix("meta")
+        if not (changes or line.is_tag) and (own := own_release(line)):  # llama-3.3-70b, of Llama 3.1's shapes
+            changes = {"hub_id": own.name}
         if (changes or line.is_tag) and called != undressed(base.id):  # GLM-4.5-Air, of INTELLECT-3's shapes
-            changes["name"] = line.name.rpartition("/")[2]
+            changes["name"] = (changes.get("hub_id") or line.name).rpartition("/")[2]
         return base.changed(notes=notes, **changes)
     id_ = re.sub(r" +", "-", re.sub(r"^(?:https?|hf|huggingface)://(?:www\.)?", "", line.name.lower()))  # as it was typed, blanks and all
     changes |= {"id": id_, "name": line.name.rpartition("/")[2], "aliases": ()}

@@ -129,12 +129,13 @@ def _no_device(name: str, key: str) -> KvplanError:
         )
         return UnknownName("device", name, [], hint=hint)
     several = _beginning(key)
+    if re.search(r"mac|apple", key):
+        several = [id_ for id_ in several if id_.startswith("apple-")] if re.search(r"\bm\d", key) else []
+        if len(several) < 2:
+            such = " or ".join(_macs(key) or ("apple-m4-16gb", "apple-m3-max-64gb"))
+            return UnknownName("device", name, [], hint=f"a Mac goes by its chip and memory, such as {such} (`kvplan devices list apple`)")
     if len(several) > 1:
         return AmbiguousName(name, several, "can be several devices")
-    if re.search(r"mac|apple", key):
-        such = " or ".join(_macs(key) or ("apple-m4-16gb", "apple-m3-max-64gb"))
-        hint = f"a Mac goes by its chip and memory, such as {such} (`kvplan devices list apple`)"
-        return UnknownName("device", name, [], hint=hint)
     if other := _NO_GPUS.search(key):
         return UnknownName("device", name, [], hint=f"{other[0]} is no GPU, and engines on it are not modelled")
     if called := _called_so(key):

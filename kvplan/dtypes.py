@@ -7,6 +7,7 @@ Bytes of a row of n elements = ceil(n / block) * block_bytes + row_bytes, or the
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from typing import NamedTuple
 
 from kvplan.errors import SpecError, UnknownName
@@ -295,6 +296,10 @@ WEIGHT_ALIASES = {
 }  # fmt: skip
 
 
+#: Bits of a GGUF file's type -> the type that is usual with so many.
+SHORT_TYPES = {"q3": "q3_k_m", "q4": "q4_k_m", "q5": "q5_k_m", "q6": "q6_k", "q8": "q8_0"}
+
+
 def canonical_weight(name: str) -> str:
     """The one name a checkpoint format goes by here. Raises UnknownName."""
     key = name.strip().lower().replace("-", "_")
@@ -303,7 +308,10 @@ def canonical_weight(name: str) -> str:
         return f"exl{match[1]}_{match[2]}bpw"
     if key not in WEIGHT_FORMATS:
         hint = "write the bits of a weight too, from 1 to 8, such as exl3:4.0bpw" if key.startswith("exl") else ""
-        raise UnknownName("weight format", name, [*WEIGHT_FORMATS, *WEIGHT_ALIASES], hint=hint)
+        known = [*WEIGHT_FORMATS, *WEIGHT_ALIASES]
+        usual = SHORT_TYPES.get(key)
+        near = [usual, *(one for one in get_close_matches(key, known, n=3) if one != usual)][:3] if usual else None
+        raise UnknownName("weight format", name, known, nearest=near, hint=hint)
     return key
 
 

@@ -110,7 +110,8 @@ def _parse(text: str | float, units: dict[str, int], name: str, example: str) ->
             )
         value = int(whole + fraction) * units[unit] // 10 ** len(fraction)
     if not 0 <= value <= LARGEST:
-        raise SpecError(name, [("", f"{str(text)[:60]} is out of range: 0 to {LARGEST}")])
+        bounds = f"at least 1, at most {MOST_TOKENS}" if units is _TOKEN_UNITS else f"0 to {LARGEST}"
+        raise SpecError(name, [("", f"{str(text)[:60]} is out of range: {bounds}")])
     return value
 
 

@@ -200,8 +200,9 @@ def read(name: str, value: Any) -> Any:
         return at_least_one(name, parse_tokens(value, name))
     if kind == "bytes":
         n_bytes = parse_bytes(value, name)
-        if isinstance(value, str) and value.strip().isdecimal() and 0 < n_bytes < MIB:
-            raise SpecError(name, [("", f"{value.strip()} what? Write {value.strip()}GiB (2^30 bytes) or {value.strip()}GB (10^9)")])
+        bare = str(value).strip()
+        if bare.isdecimal() and 0 < n_bytes < MIB:
+            raise SpecError(name, [("", f"{bare} what? Write {bare}GiB (2^30 bytes) or {bare}GB (10^9)")])
         return n_bytes
     if kind == "count":
         value = plain_number(value.strip()) if isinstance(value, str) else value
@@ -232,6 +233,8 @@ def read(name: str, value: Any) -> Any:
         return _options(value)
     if not isinstance(value, str):
         raise SpecError(name, [("", f"{str(value)[:60]!r} is not text; write {TEXTS.get(name, 'it in quotes')}")])
+    if name == "engine":
+        return engines.canonical(value)
     if name == "engine_version" and not is_version(value):
         raise SpecError(name, [("", f"{value[:60]!r} is no version; write a release such as 0.19.0, or b10488; left out it is the newest")])
     return value

@@ -58,10 +58,8 @@ def of_files(model: str | PathLike[str] | ModelSpec, values: dict[str, Any]) -> 
         model = lm[1]
     facts = _facts(engine_of(values))
     released = facts is not None and not facts.serves_files
-    if facts is not None and facts.bare_is_latest and isinstance(model, str) and not re.search(r"[/:]", model) and not is_path(model):
-        latest = _or_none(f"{model}:latest")  # as `ollama run` reads a bare name, which elsewhere may be a release's
-        if latest is not None and latest[0].id.removesuffix(":latest") == model.strip().lower():
-            return latest
+    if facts is not None and facts.bare_is_latest and isinstance(model, str) and not is_path(model) and (served := _in_library(model)):
+        return served, None
     try:
         return find(model, released=released)
     except KvplanError as error:
@@ -72,6 +70,17 @@ def of_files(model: str | PathLike[str] | ModelSpec, values: dict[str, Any]) -> 
         raise several
     del values["weight_dtype"]
     return found
+
+
+def _in_library(model: str) -> ModelSpec | None:
+    """The file of Ollama's library that a loose name means, as `ollama run` reads a bare one, which elsewhere may be a release's."""
+    from kvplan import names
+
+    tag = names.tag_of(model)
+    if tag is None:
+        return None
+    spec, said = catalogue.find_model(tag.name), names.taken_as(model, tag)
+    return spec.changed(notes=(*spec.notes, said)) if said else spec
 
 
 def _one_of(model: str, kind: str) -> str:
@@ -125,7 +134,7 @@ def find(model: str | PathLike[str] | ModelSpec, *, released: bool = False) -> t
     if _HUB_ID.fullmatch(model) is None:
         return catalogue.find_model(model, released=released), None
     try:
-        return catalogue.find_model(model, by_name=False), None
+        return catalogue.find_model(model, by_name=False, released=released), None
     except UnknownName as error:
         unknown = error
     why = "; --hub asks the Hub for it"
@@ -140,7 +149,7 @@ def find(model: str | PathLike[str] | ModelSpec, *, released: bool = False) -> t
             if isinstance(error, NotOnHub):  # a name that nobody has published says nothing
                 raise KvplanError(f"{unknown}{why}") from None
     try:
-        return catalogue.find_model(model), None
+        return catalogue.find_model(model, released=released), None
     except UnknownName:
         raise KvplanError(f"{unknown}{why}") from None
 

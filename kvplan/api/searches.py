@@ -168,7 +168,7 @@ class Sweep(NamedTuple):
 MOST_VALUES = 1_000_000
 
 
-def sweep(model: str | PathLike[str] | ModelSpec, axes: Mapping[str, Sequence[Any]], **question: Unpack[Question]) -> Sweep:
+def sweep(model: str | PathLike[str] | ModelSpec, axes: Mapping[str, Sequence[Any] | str], **question: Unpack[Question]) -> Sweep:
     """A grid over any names of a question; `sweep_ranges` evaluates it. Needs numpy (the `sweep` extra).
 
     >>> job = sweep("meta-llama/llama-3.1-8b", {"context": ["8k", "16k"], "batch": range(1, 3)}, engine="ideal")
@@ -188,6 +188,8 @@ def sweep(model: str | PathLike[str] | ModelSpec, axes: Mapping[str, Sequence[An
     for name, values in axes.items():
         if name not in NAMES or NAMES[name].kind == "options":
             raise UnknownName("axis", name, [n for n in NAMES if NAMES[n].kind != "options"])
+        if isinstance(values, str):
+            values = [one.strip() for one in values.split(",")]
         if len(values) > MOST_VALUES:
             raise SpecError("grid", [(name, f"more than {MOST_VALUES:,} values on one axis; write a step, such as 1k:1m:x2")])
         values_of[name] = [read(name, value) for value in values]

@@ -48,6 +48,8 @@ def meant(option: str, has: Sequence[str] = ()) -> str:
     word = option.lstrip("-").replace("_", "-").lower()
     if word in _WORDS:
         return _WORDS[word]
+    if word in ("o", "output") and "--out" in has:
+        return "write --out"
     if word in _COMMANDS and _COMMANDS[word].split()[0] in has:
         return f"write {_COMMANDS[word]}"
     found = called.meant(word)

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from kvplan import api
+from kvplan.api.found import is_path
 from kvplan.cli import apart
 from kvplan.cli.grid import expand, questions
 from kvplan.cli.groups import Grouped
@@ -125,7 +126,8 @@ def compare(models: tuple[str, ...], prices: tuple[str, ...], rank_by: str | Non
     `model` and the names of the options. With --rank-by the best comes first; speeds are bounds, as `kvplan roofline` says.
     Exit code 1 where none of them fits.
     """
-    asked = [{**api.question(model), **question} for model in models for question in questions(chosen(options))]
+    named = [one.strip() for model in models for one in (model.split(",") if not is_path(model) else [model]) if one.strip()]
+    asked = [{**api.question(model), **question} for model in named for question in questions(chosen(options))]
     if len(asked) == 1:
         raise SpecError("compare", [("", "one question has nothing beside it; name a second model, or several values: --device h100,l4")])
     found = api.compare(*asked, rank_by=rank_by, prices=_prices(prices))

@@ -72,6 +72,13 @@ UNMODELLED = (
 #: An engine with its release, as packages and images are written: vllm==0.11.0, vllm:v0.11.0, vllm 0.11.
 _RELEASE = re.compile(r"([a-z][a-z_.-]*[a-z])(?:==|[ :@=-])v?(b?\d[\w.+-]*)")
 
+
+def canonical(name: str) -> str:
+    """The name of the engine that is meant by another spelling of one engine's alone (mlx, trtllm, hf); any other text as it is."""
+    meant = RUNS.get(name.strip().lower(), "")
+    return meant if meant in ENGINES else name
+
+
 #: What a question with a device is put to.
 DEFAULT = "vllm"
 

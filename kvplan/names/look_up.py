@@ -81,8 +81,8 @@ def _one_file(typed: str, found: Named) -> Named:
 
 
 def of_files(typed: str, repository: str) -> AmbiguousName:
-    """The error for a repository of GGUF files, with types that it is likely to have."""
-    types = ", ".join(f"{repository}:{kind}" for kind in ("Q4_K_M", "Q8_0"))
+    """The error for a repository of GGUF files, with types that it is likely to have: of gpt-oss F16, with experts in MXFP4."""
+    types = ", ".join(f"{repository}:{kind}" for kind in (("F16",) if "gpt-oss" in repository.lower() else ("Q4_K_M", "Q8_0")))
     return AmbiguousName(typed, [types], "is a repository of GGUF files; name one by its type, such as")
 
 
@@ -327,7 +327,7 @@ def _unique(lines: list[Named]) -> Named | None:
         meanings,
         _one_of_each([line for line in lines if line.publisher == line.base.partition("/")[0]]),
         _one_of_each([line for line in lines if line.publisher not in COPIERS]),
-        _one_of_each([line for line in lines if _namesake(line)]),
+        _one_of_each([line for line in lines if namesake(line)]),
     ):
         if len(some) == 1:
             return some[0]
@@ -344,7 +344,7 @@ def _by_both(model: str) -> Named | None:
     return None
 
 
-def _namesake(line: Named) -> bool:
+def namesake(line: Named) -> bool:
     """Whether a model is called after its publisher: Qwen's of two called Qwen3-1.7B."""
     publisher, _, model = line.name.lower().partition("/")
     return bool(model) and model.startswith(re.split(r"[-_]", publisher)[0])

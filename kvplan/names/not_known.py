@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 
+from kvplan.dtypes import SHORT_TYPES
 from kvplan.errors import AmbiguousName, KvplanError, UnknownName
 from kvplan.names.index import Named, at, lowered
-from kvplan.names.look_up import MOST_WORDS, by_its_name, look_up, of_files, released
+from kvplan.names.look_up import MOST_WORDS, by_its_name, look_up, namesake, of_files, released
 from kvplan.names.nearest import FORMAT, nearest, parts
-from kvplan.names.releases import TAG, Release, taken_apart
-from kvplan.names.spellings import alike
+from kvplan.names.releases import COPIERS, TAG, Release, taken_apart
+from kvplan.names.spellings import alike, sharing, words
 from kvplan.names.written import plain
 
 #: A word that speaks of a format by itself; others do beside one.
@@ -33,8 +34,15 @@ _CLOSED = re.compile(r"\b(gpt-(?:3\.5|[45])[\w.-]*|chatgpt[\w.-]*|claude[\w.-]*|
 _OPEN = re.compile(r"/|gpt-oss|distill")
 
 
-def unknown(name: str) -> KvplanError:
-    """The error for a name that nothing has: the command that answers for a known model's release, else the nearest models."""
+#: Of a type that is said by its bits alone, what engines that serve no GGUF files have with so many.
+_PACKED = {"q4": "int4", "q8": "int8"}
+
+
+def unknown(name: str, *, files: bool = True) -> KvplanError:
+    """The error for a name that nothing has: the command that answers for a known model's release, else the nearest models.
+
+    files  whether who asks serves GGUF files, so that `q4` is a type of these
+    """
     written = plain(name)
     key = written.lower()
     release = taken_apart(key) or taken_apart(re.sub(r"[-_]mtp(?=[-_]|$)", "", key)) or _spelt_apart(key)
@@ -43,7 +51,7 @@ def unknown(name: str) -> KvplanError:
     if release is not None and release.weights == "gguf" and _resolves(f"{written}:Q4_K_M"):
         return of_files(name.strip(), written)
     if release is not None and (known := released(release) or _with_its_size(release)) is not None:
-        weights = "q4_k_m" if release.weights == "gguf" else release.weights
+        weights = "q4_k_m" if release.weights == "gguf" else _written(release.weights, files)
         command = f"kvplan estimate {known.name} --weight-dtype {weights}"
         text = f"it is not known whether it is {known.name} in another format, as its name says; if it is: {command}"
         return UnknownName("model", name, [], hint=text)
@@ -62,7 +70,7 @@ def unknown(name: str) -> KvplanError:
         return UnknownName("model", name, [], nearest=same)
     if (not tag or "/" in family) and (hint := _made_of(key)):
         return UnknownName("model", name, [], hint=hint)
-    near = nearest(asked)
+    near = _with_its_words(asked) or nearest(asked)
     hint = _other_versions(asked, near)
     if not near:
         hint = "give its config.json or its file" if "/" in key else "give its Hub id (organisation/name), its config.json or its file"
@@ -75,6 +83,22 @@ def _spelt_apart(key: str) -> Release | None:
     """`qwen3-32b q4_k_m`, `llama 3.1 8b q8_0`: a name, a blank and a type of GGUF files."""
     of, _, type_ = key.rpartition(" ")
     return Release("-".join(of.split()), type_.replace("fp16", "f16")) if of and TAG.fullmatch(type_) else None
+
+
+def _written(weights: str, files: bool) -> str:
+    """A format as --weight-dtype has it; of bits alone the type that is usual with so many."""
+    return SHORT_TYPES.get(weights, weights) if files else _PACKED.get(weights, SHORT_TYPES.get(weights, weights))
+
+
+def _with_its_words(key: str) -> list[str]:
+    """At most three releases of makers that have all words of a name which says a size, those with the fewest more first."""
+    asked = set(words(key))
+    if "/" in key or not parts(key).sizes or len(asked) < 3:
+        return []
+    lines = [line for line in sharing(key) if "/" in line.name and not line.is_tag and line.publisher not in COPIERS]
+    found = [line for line in lines if asked <= set(words(line.name)) and (line.weights is None or namesake(line))]
+    own = [line for line in found if namesake(line)] or found
+    return [line.name for line in sorted(own, key=lambda line: (len(words(line.name)), line.name))][:3]
 
 
 def _namesakes(key: str) -> list[str]:

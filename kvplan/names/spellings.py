@@ -50,23 +50,33 @@ def alike(name: str) -> list[Named]:
     return same or [line for line, _, own in _spelled(name) if tuned and own == tuned]
 
 
+def own_release(line: Named) -> Named | None:
+    """The maker's release that an alias is called as, where its base is called otherwise: Llama-3.3-70B-Instruct of llama-3.3-70b."""
+    wanted = undressed(line.name)
+    if wanted == undressed(line.base):
+        return None
+    own = [other for other, _, spelt in _spelled(line.name) if spelt == wanted and other.base == line.base and other.same]
+    published = [other for other in own if "/" in other.name and not other.name.islower()]
+    return min(published, key=lambda other: (other.publisher != line.base.partition("/")[0], len(other.name), other.name), default=None)
+
+
 def shortened(name: str, *, sizes: bool = False) -> list[Named]:
     """Every release of which `name` is what is left when words that people leave out are taken from its name; with `sizes` its size too."""
     wanted = undressed(name)
-    return [line for line in _sharing(name) if "/" in line.name and not line.is_tag and wanted in _shorter(words(line.name), sizes=sizes)]
+    return [line for line in sharing(name) if "/" in line.name and not line.is_tag and wanted in _shorter(words(line.name), sizes=sizes)]
 
 
 def in_format(release: Release) -> list[Named]:
     """Every release in the format of `release`, of the model that it is a release of, in any spelling."""
     found = []
-    for line in _sharing(release.of):
+    for line in sharing(release.of):
         own = taken_apart(line.name.lower()) if "/" in line.name else None
         if own is not None and own.weights == release.weights and undressed(own.of) == undressed(release.of):
             found.append(line)
     return found
 
 
-def _sharing(name: str) -> Iterable[Named]:
+def sharing(name: str) -> Iterable[Named]:
     """Every line whose last part begins with the letters of `name`: those before its first number, at most three."""
     return _beginning(letters) if (letters := _letters(name)) else ()
 

@@ -15,7 +15,10 @@ SCHEMA = "kvplan.plan/1"
 
 
 class ModelFacts(NamedTuple):
-    """Counts as published: towers in, draft modules out, tied tensors once. `weight_bytes` is the checkpoint without drafts."""
+    """Counts as published: towers in, draft modules out, tied tensors once. `weight_bytes` is the checkpoint without drafts.
+
+    known_as  the id of the release that was asked for, where `id` is its twin's, which has its shapes; in no JSON
+    """
 
     id: str
     name: str
@@ -25,6 +28,7 @@ class ModelFacts(NamedTuple):
     mtp_parameters: int
     weight_bytes: int
     notes: tuple[str, ...]
+    known_as: str = ""
 
 
 class CacheLayers(NamedTuple):
@@ -161,7 +165,7 @@ class Plan(NamedTuple):
         """Plain data, as `--format json` prints it (schema `kvplan.plan/1`)."""
         return {
             "schema": SCHEMA,
-            "model": plain(self.model),
+            "model": {name: value for name, value in plain(self.model).items() if name != "known_as"},
             "question": {name: {"value": value, "chosen_by": by} for name, (value, by) in self.question.items()},
             "cache": plain(self.cache),
             "ledgers": [plain(ledger) | {"total_bytes": ledger.total_bytes, "peaks": plain(ledger.peaks)} for ledger in self.ledgers],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kvplan import engines
+from kvplan.names import file_of_release
 from kvplan.planner.plan import Plan
 from kvplan.report import answer, assumed
 from kvplan.report.bars import bars
@@ -38,7 +40,17 @@ def model_line(plan: Plan) -> str:
     facts = plan.model
     active = "" if facts.active_parameters == facts.parameters else f", {_billions(facts.active_parameters)} active"
     weights = f"{size(facts.weight_bytes)} of weights in {plan.asked('weight_dtype')}"
-    return f"{model(plan)}: {_billions(facts.parameters)} parameters{active}, {weights}"
+    return f"{model(plan)}: {_billions(facts.parameters)} parameters{active}, {weights}{_served_otherwise(plan)}"
+
+
+def _served_otherwise(plan: Plan) -> str:
+    """`; ollama run qwen3:8b is q4_k_m`: of a release of which the engine's own library has a file, in another format; else empty."""
+    engine = plan.asked("engine")
+    if not engine or not engines.facts(engine).bare_is_latest or plan.question["weight_dtype"][1] == "you":
+        return ""
+    tag = file_of_release(plan.model.known_as or plan.model.id, plan.model.id)
+    stored = plan.asked("weight_dtype")
+    return "" if tag is None or (tag.weights or stored) == stored else f", as released; `ollama run {tag.name}` is {tag.weights}"
 
 
 def _billions(n: int) -> str:

@@ -52,9 +52,11 @@ def link(name: str, gb_per_s: float) -> str:
 
 
 def model(plan: Plan) -> str:
-    """Its name, and its id where that is another."""
-    facts = plan.model
-    return one_line(facts.name) if facts.name == facts.id else f"{one_line(facts.name)} ({one_line(facts.id)})"
+    """Its name, and the id that was asked for where that is another."""
+    name, id_ = plan.model.name, plan.model.known_as or plan.model.id
+    if id_.lower() == plan.model.id:
+        id_ = plan.model.id
+    return one_line(name) if name == id_ else f"{one_line(name)} ({one_line(id_)})"
 
 
 def printed(plan: Plan) -> list[str]:

@@ -74,7 +74,12 @@ def test_a_word_behind_a_group_is_looked_for(group: str, text: str, found: str, 
 def test_an_alias_is_shown_by_its_own_name(capsys: pytest.CaptureFixture[str]) -> None:
     """The answer to a question about GLM-4.5-Air does not begin with the model whose shapes it has."""
     run(["estimate", "zai-org/GLM-4.5-Air", "--context", "1k"])
-    assert "\nGLM-4.5-Air (primeintellect/intellect-3): " in capsys.readouterr().out
+    assert "\nGLM-4.5-Air (zai-org/GLM-4.5-Air): " in capsys.readouterr().out
+    run(["estimate", "llama-3.3-70b", "--context", "1k"])
+    assert "\nLlama-3.3-70B-Instruct (meta-llama/Llama-3.3-70B-Instruct): " in capsys.readouterr().out
+    model = kvplan.estimate("zai-org/GLM-4.5-Air", context="1k").as_dict()["model"]
+    assert model["id"] == "primeintellect/intellect-3"  # in JSON the id is still the catalogue's, and no key more
+    assert "known_as" not in model
 
 
 def test_json_lines_of_an_error_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -97,7 +97,7 @@ def test_what_is_not_known_is_answered_with_a_step_that_helps(written: str, said
 
 @pytest.mark.parametrize("written", ["gpt-oss-20b-GGUF", "gpt oss 20b GGUF"])
 def test_a_short_name_of_a_repository_of_files_says_how_one_is_named(written: str) -> None:
-    with pytest.raises(AmbiguousName, match=r"gpt-oss-20b-GGUF:Q4_K_M"):
+    with pytest.raises(AmbiguousName, match=r"gpt-oss-20b-GGUF:F16"):
         catalogue.find_model(written)
 
 
