@@ -179,6 +179,7 @@ def settle(d: Deployment) -> tuple[Engine, Settled]:
     Raises SpecError for values it does not take, UnsupportedError for forms of cache that it does not model.
     """
     engine = find(d.engine or default(d))
+    d = checks.in_own_format(d, engine.facts)
     passed = _passed(d, engine.facts)
     checks.check_question(d, engine.facts, lambda option: _known_as(engine.facts.name, option), [one.key for one in passed])
     d = replace(d, engine_option=tuple((key, value) for key, value in d.engine_option if value))

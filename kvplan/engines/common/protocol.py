@@ -296,6 +296,7 @@ class Facts(NamedTuple):
     rocm_builds      from a release on, AMD's names of the GPUs that the default build for ROCm has kernels for
     offloads         layers may stay in memory beside the device
     weight_schemes   families of checkpoint formats it loads (kvplan/dtypes.py `scheme`); empty: any
+    own_formats      what bare bits of weights are to it: spelling -> a name of kvplan/dtypes.py; empty: what they are to all
     drafting         what its releases draft by; None: any method
     adapting         which of its releases take adapters (methods.py ADAPTERS); None: all that are known
     serves_files     a tag of Ollama's library that names no type is to it the file that Ollama has, else the model as it was released
@@ -333,6 +334,7 @@ class Facts(NamedTuple):
     rocm_builds: tuple[tuple[str, tuple[str, ...]], ...] = ()
     offloads: bool = False
     weight_schemes: frozenset[str] = frozenset()
+    own_formats: Mapping[str, str] = {}
     drafting: Drafting | None = Drafting()
     adapting: Drafting | None = None
     serves_files: bool = False
