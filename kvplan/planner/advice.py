@@ -31,7 +31,7 @@ from kvplan.planner.changes import (
     smaller_weights,
     with_option,
 )
-from kvplan.planner.hardware import experts, larger_device, more_devices, other_layout, stages, wider
+from kvplan.planner.hardware import experts, fewer_shares, larger_device, more_devices, other_layout, shared_ranks, stages, wider
 from kvplan.planner.pairs import pairs
 from kvplan.planner.plan import CLOSE, Advice, Plan
 from kvplan.units import GIB, MIB, cdiv, show_bytes
@@ -321,7 +321,7 @@ def _batch(d: Deployment, plan: Plan) -> Iterator[Change]:
 
 #: Lengths beyond the model's own come after all that keeps to them.
 _KINDS: tuple[Callable[[Deployment, Plan], Iterator[Change]], ...] = (
-    _other_engine, experts, other_layout, _fraction, _sequences_setting, _batch_tokens, _length_setting, _pages, _settings,
+    _other_engine, experts, other_layout, fewer_shares, _fraction, _sequences_setting, _batch_tokens, _length_setting, _pages, _settings,
     _undone, _shared_tokens, _host_layers, _cache_memory, _cache_format, _weight_format, _context, _batch,
-    partial(_switches, lengths=True), _host_memory, wider, stages,
+    partial(_switches, lengths=True), _host_memory, shared_ranks, wider, stages,
 )  # fmt: skip

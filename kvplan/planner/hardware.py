@@ -8,8 +8,11 @@ from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.engines.common.checks import most_together
 from kvplan.planner import remedies
-from kvplan.planner.changes import Change, attempt, counted, facts_of, first
+from kvplan.planner.changes import Change, attempt, counted, facts_of, first, with_option
 from kvplan.planner.plan import Plan
+
+#: SGLang's option after which dp is of the attention alone, over the ranks of tp.
+OVER_RANKS = "enable_dp_attention"
 
 
 def wider(d: Deployment, plan: Plan) -> Iterator[Change]:
@@ -49,6 +52,24 @@ def experts(d: Deployment, plan: Plan) -> Iterator[Change]:
     ranks = (plan.asked("tp") or 1) * (plan.asked("dp") or 1)
     if plan.margin_bytes is None and d.ep is None and ranks > 1 and d.model.routed:
         yield from first(d, [("expert parallelism, which keeps experts whole", "ep", ranks)])
+
+
+def shared_ranks(d: Deployment, plan: Plan) -> Iterator[Change]:
+    """Replicas of the attention over one set of ranks that splits the rest, instead of replicas of all."""
+    dp, tp = plan.asked("dp") or 1, plan.asked("tp") or 1
+    if dp == 1 or OVER_RANKS not in facts_of(plan).options or OVER_RANKS in dict(d.engine_option):
+        return
+    if found := attempt(d, tp=tp * dp, engine_option=with_option(d, OVER_RANKS, "true")):
+        yield Change("replicas of the attention alone, over ranks that split the rest", "tp", tp * dp, found, {
+            "dp": dp, "engine_option": f"{OVER_RANKS}=true",
+        })  # fmt: skip
+
+
+def fewer_shares(d: Deployment, plan: Plan) -> Iterator[Change]:
+    """Fewer ranks that share a sequence's tokens, where the engine refused so many."""
+    if d.dcp is not None and d.dcp > 1 and plan.margin_bytes is None:
+        sizes = (n for n in reversed(remedies.TP_SIZES) if n < d.dcp)
+        yield from first(d, ((f"{n} ranks share a sequence's tokens" if n > 1 else "no ranks share tokens", "dcp", n) for n in sizes))
 
 
 def other_layout(d: Deployment, plan: Plan) -> Iterator[Change]:

@@ -24,6 +24,35 @@ def test_ranks_share_tokens_before_requests_are_given_up() -> None:
 
 
 @pytest.mark.parametrize(
+    ("model", "version", "tp", "asked", "change"),
+    [
+        ("qwen/qwen3-235b-a22b", "0.10.2", 8, 4, "--dcp 1"),  # before 0.11.1 no kernel of K and V of heads takes part
+        ("meta-llama/llama-3.1-8b", "0.33", 16, 4, "--dcp 2"),  # 16 ranks and 8 KV heads: two copies of each
+    ],
+)
+def test_so_many_ranks_share_tokens_as_the_engine_lets(model: str, version: str, tp: int, asked: int, change: str) -> None:
+    found = advised(model, device=f"{tp}xh100", tp=tp, dcp=asked, context="4k", engine_version=version, weight_dtype="fp8")
+    assert found[0] == change
+
+
+def test_none_share_tokens_where_no_kernel_can() -> None:
+    found = advised("qwen/qwen3-235b-a22b", device="8xh100", tp=8, context="40k", batch=64, engine_version="0.10.2", weight_dtype="fp8")
+    assert found
+    assert not any("--dcp" in one for one in found)
+
+
+@pytest.mark.parametrize("ep", [8, None])
+def test_replicas_of_a_model_too_large_for_one_device_are_of_its_attention(ep: int | None) -> None:
+    """627.7 GiB of weights a replica; SGLang's recipe for DeepSeek is --tp 8 --dp 8 --enable-dp-attention (deepseek_v3.md)."""
+    found = advised("deepseek-ai/DeepSeek-V3.2", device="8xh200", dp=8, ep=ep, engine="sglang", context="32k")
+    assert found == ["--tp 8 --dp 8 --engine-option enable_dp_attention=true"]
+    asked = {"engine": "sglang", "device": "8xh200", "context": "32k", "tp": 8, "dp": 8, "ep": ep, "advise": False}
+    plan = kvplan.estimate("deepseek-ai/DeepSeek-V3.2", engine_option={"enable_dp_attention": "true"}, **asked)
+    assert plan.fits
+    assert plan.asked("ep") == (ep or 1)
+
+
+@pytest.mark.parametrize(
     ("engine", "sizes", "tp", "pp"),
     [
         ("vllm", {"pp": 2}, 4, 2),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Protocol
 
 from kvplan.constants import PROCESS
@@ -140,6 +141,12 @@ def check_forms(settled: Settled, facts: Facts) -> None:
             raise UnsupportedError(f"{facts.name}: the cache of {cache.kind} layers ({cache.form}) is not modelled")
 
 
+def in_own_format(d: Deployment, facts: Facts) -> Deployment:
+    """The question with bare bits of weights as the engine's own format."""
+    own = facts.own_formats.get((d.weight_dtype or "").strip().lower().replace("-", "_"))
+    return replace(d, weight_dtype=own) if own else d
+
+
 def refusal(d: Deployment, facts: Facts) -> str | None:
     """Why the engine can not run this question at all: another make of device or a GPU without kernels, a format that it does not load."""
     device = d.device
@@ -147,6 +154,7 @@ def refusal(d: Deployment, facts: Facts) -> str | None:
         return f"{facts.title} does not run on {device.name} ({device.vendor}); it runs on {', '.join(sorted(facts.vendors))}"
     if reason := _machines_apart(d, facts) or no_kernels(d, facts):
         return reason
+    d = in_own_format(d, facts)
     if d.weight_dtype is None or not facts.weight_schemes or d.weight_dtype == checkpoint_format(d):
         return None
     scheme = weight_scheme(canonical_weight(d.weight_dtype))

@@ -103,6 +103,27 @@ def _with_joint(d: Deployment, model: Lowered) -> Lowered:
     return replace(model, first=(*model.first, WeightTensor("fc", (hidden, 2 * hidden), "other")))
 
 
+def whole_model(d: Deployment) -> bool:
+    """Whether a model of several layers, none of which reads hidden states beside an embedding, is named as a head of EAGLE's.
+
+    Heads of several layers are EAGLE-3's, whose first one reads both (vLLM llama_eagle3.py, qkv_input_size; SpecForge llama3_eagle.py).
+    """
+    spec = read_speculative(d.speculative)
+    if spec is None or spec.method not in ("eagle", "eagle3") or d.drafter is None or (d.drafter.n_layers or 0) < 2 or d.drafter.mtp:
+        return False
+    mixers = [mixer for block in d.drafter.blocks.values() for mixer in block.mixers]
+    return all(hasattr(mixer, "input_size") and mixer.input_size is None for mixer in mixers)
+
+
+def no_head(d: Deployment) -> tuple[str, ...]:
+    """A note of such a model."""
+    if not whole_model(d) or d.drafter is None:
+        return ()
+    return (
+        f"{d.drafter.id} is a whole model of {d.drafter.n_layers} layers, no EAGLE head: a head is trained on hidden states of {d.model.id}",
+    )
+
+
 def both_kept(model: Lowered, found: Drafter | None, change: Callable[[Layer, Cache], Cache]) -> tuple[Lowered, Drafter | None]:
     """The model and what drafts beside it, the caches of both as an engine keeps them."""
     theirs = () if found is None else remade(replace(model, layers=found.layers, draft=()), change).layers

@@ -297,6 +297,7 @@ class Facts(NamedTuple):
     offloads         layers may stay in memory beside the device
     machines         its ranks may be on several machines (Ray, --nnodes, MPI); else beyond_one: how several are asked for all the same
     weight_schemes   families of checkpoint formats it loads (kvplan/dtypes.py `scheme`); empty: any
+    own_formats      what bare bits of weights are to it: spelling -> a name of kvplan/dtypes.py; empty: what they are to all
     drafting         what its releases draft by; None: any method
     adapting         which of its releases take adapters (methods.py ADAPTERS); None: all that are known
     serves_files     a tag of Ollama's library that names no type is to it the file that Ollama has, else the model as it was released
@@ -337,6 +338,7 @@ class Facts(NamedTuple):
     machines: bool = False
     beyond_one: str = ""
     weight_schemes: frozenset[str] = frozenset()
+    own_formats: Mapping[str, str] = {}
     drafting: Drafting | None = Drafting()
     adapting: Drafting | None = None
     serves_files: bool = False

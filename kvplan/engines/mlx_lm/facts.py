@@ -39,6 +39,7 @@ FACTS = Facts(
     drafting=Drafting((Way("draft_model", "0.21"),), (Words("unrecognized arguments: --draft-model", "generate.py"),)),
     vendors=frozenset({"apple"}),
     weight_schemes=frozenset({"plain", "affine", "mlx", "mxfp", "unknown"}),
+    own_formats={how.format(n): f"mlx_{n}bit" for how in ("{}bit", "{}_bit", "int{}") for n in (2, 3, 4, 5, 6, 8)},  # convert.py --q-bits
     kv_advice=(),
     weight_advice=(("affine4_g64", 4),),
     settings=(Setting("kv_bits", ("8", "4"), "store the cache in fewer bits"),),

@@ -7,8 +7,9 @@ srt/models) and asked of the classes of transformers 4.51.1 to 5.19.0, which tho
 
 from __future__ import annotations
 
+from kvplan.engines.common.drafters import whole_model
 from kvplan.engines.common.failures import unpacked
-from kvplan.engines.common.options import Options
+from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.releases import in_force, release
 from kvplan.engines.common.settling import checkpoint_format
@@ -87,6 +88,13 @@ def no_diffusion(settled: Settled) -> Values:
     return {"class": named} if asked and not in_force(diffuses, "", settings_of(settled).release) else None
 
 
+def whole_head(settled: Settled) -> Values:
+    """A whole Llama named as an EAGLE-3 head: its own class is loaded, which is asked for the head's table of words."""
+    d, spec = settled.question, read_speculative(settled.question.speculative)
+    found = spec is not None and spec.method == "eagle3" and d.drafter is not None and d.drafter.architecture == "LlamaForCausalLM"
+    return {"class": "LlamaForCausalLM", "layers": d.drafter.n_layers} if found and d.drafter and whole_model(d) else None
+
+
 #: Evaluated for every plan.
 CLASSES: tuple[Stop, ...] = (
     unpacked(PACKED_ONLY),
@@ -95,6 +103,12 @@ CLASSES: tuple[Stop, ...] = (
         "neither runs it: transformers' own code can not be given another engine's attention",
         (Move("engine", "another that has it"), Move("engine_version", "a release that has it, if there is one")),
         "model_loader/utils.py resolve_transformers_arch", when=no_code,
+    ),
+    Stop(
+        "a whole model as a head", "'{class:w}' object has no attribute 'hot_token_id'", "the drafter is a whole model and no EAGLE-3 head",
+        (Move("speculative", "eagle3 with a head that was trained for the target, or standalone with a smaller model"),),
+        "speculative/eagle_worker_v2.py; models/llama_eagle3.py", since="0.5.23", when=whole_head, loading=True,
+        numbers="the drafter is a whole model of {layers} layers",
     ),
     Stop(
         "diffusion", "Unknown diffusion LLM: {class:w}", "its blocks are not denoised", (Move("option:dllm_algorithm", "none"),),

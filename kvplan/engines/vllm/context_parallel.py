@@ -18,7 +18,7 @@ from kvplan.engines.vllm.settings import settings_of
 #: From this release on latent attention has kernels for PCP, and DCP may span its ranks.
 SHARED_SINCE = "0.26"
 #: Backends whose decoding returns the softmax's log-sum-exp (can_return_lse_for_decode) from a release on, and in none; others always do.
-WEIGHS_SINCE = {"FLASHINFER_MLA": "0.25", "FLASHINFER_MLA_SPARSE": "0.25", "FLASHMLA_SPARSE": "0.29"}
+WEIGHS_SINCE = {"TRITON_MLA": "0.11", "FLASHINFER_MLA": "0.25", "FLASHINFER_MLA_SPARSE": "0.25", "FLASHMLA_SPARSE": "0.29"}
 WEIGHS_NEVER = ("TRITON_ATTN", "FLEX_ATTENTION", "TURBOQUANT", "FLASH_ATTN_MLA_SPARSE")
 KIMI_K3, V4 = "KimiK3ForConditionalGeneration", ("DeepseekV4ForCausalLM", "DeepseekV4ForConditionalGeneration")
 
@@ -63,14 +63,19 @@ def of_v4(settled: Settled) -> Values:
 def apart(settled: Settled) -> Values:
     """Kernels that do not say what a rank's part of a decoded token weighs, without which the parts can not be put together."""
     s, at = settings_of(settled), (on.capability(settled.question) or 0) // 10
-    if s.dcp == 1 or s.platform != "cuda" or at not in (9, 10):
-        return None
     sparse = "latent+index" in s.forms
+    if s.dcp == 1 or s.platform != "cuda" or (at not in (9, 10) and (sparse or not on.latent(settled))):
+        return None
     flashinfer = at == 10 and s.since("0.18") and (s.formats.k in COMPUTE or s.plain_latents)
     own = ("FLASHINFER_MLA_SPARSE" if flashinfer else "FLASHMLA_SPARSE") if sparse else s.latent_backend if on.latent(settled) else ""
     name = s.backend or own
     first = WEIGHS_SINCE.get(name)
     return {"backend": name} if name in WEIGHS_NEVER or (first and not s.since(first)) else None
+
+
+def of_kv_heads(settled: Settled) -> Values:
+    """K and V of heads, before FlashAttention's and FlashInfer's kernels took part (0.11.1 v1/attention/backends/flash_attn.py)."""
+    return {} if settings_of(settled).dcp > 1 and on.kv_heads(settled.model) else None
 
 
 def sparse_16_bits(settled: Settled) -> Values:
@@ -87,8 +92,16 @@ _PCP = "prefill context parallel"
 
 CHECKS: tuple[Stop, ...] = (
     Stop(
+        "decode context parallel", "DCP requires attention impls to return the softmax lse for decode",
+        "the ranks of these releases share the tokens of latent attention alone; one release later they share copies of KV heads, of which "
+        "there are tp / KV heads",
+        (_ONE, Move("engine_version", "0.11.1 or later, with tp more than the KV heads")), "v1/worker/gpu_model_runner.py "
+        "initialize_kv_cache; can_return_lse_for_decode is no of every backend but those of latent attention", since="0.10.2",
+        before="0.11.1", when=of_kv_heads, numbers="before 0.11.1 those of latent attention alone do",
+    ),
+    Stop(
         "decode context parallel", "to return the softmax", "the backend's kernels do not return what the ranks' parts weigh",
-        (_ONE, Move("option:attention_backend", "another"), Move("engine_version", "0.29 or later")), _CP, since="0.11", before="0.29",
+        (_ONE, Move("option:attention_backend", "another"), Move("engine_version", "0.29 or later")), _CP, since="0.10.2", before="0.29",
         when=apart, loading=True, numbers="{backend}",
     ),
     Stop(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from kvplan.engines.common import conditions as on
+from kvplan.engines.common.drafters import whole_model
 from kvplan.engines.common.lines import query_heads
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import Settled
@@ -114,6 +117,21 @@ def not_a_target(settled: Settled) -> Values:
     return None if any(one in said for one in types.split()) else {"class": named}
 
 
+#: Classes whose name with Eagle3 before it is one of a head -> from which release on (model_executor/models/registry.py).
+EAGLE3_OF = {"LlamaForCausalLM": "", "MiniMaxM2ForCausalLM": "0.20.2", "Qwen3ForCausalLM": "0.24"}
+
+
+def whole_head(settled: Settled, *, known: bool) -> Values:
+    """A whole model named as an EAGLE-3 head: built as one where the release knows a head by that name (`known`), else unknown."""
+    d = settled.question
+    if settings_of(settled).method != "eagle3" or not whole_model(d) or d.drafter is None or d.drafter.architecture is None:
+        return None
+    first = EAGLE3_OF.get(d.drafter.architecture)
+    if known is not (first is not None and in_force(first, "", d.engine_version)):
+        return None
+    return {"class": f"Eagle3{d.drafter.architecture}", "layers": d.drafter.n_layers, "width": 2 * d.drafter.hidden_size}
+
+
 LLAMA_HEADS = ("LlamaForCausalLM", "EagleLlamaForCausalLM")
 #: Classes with modules whose drafter has pipeline stages (model_executor/models/*_mtp.py SupportsPP, 0.15 to 0.29); up to 0.29 a drafter is
 #: checked for the target's stages (create_draft_parallel_config), from 0.30 on for one.
@@ -184,6 +202,8 @@ def no_states(settled: Settled) -> Values:
 
 _LACKS = "this release has no such way of drafting"
 _NO_STATES, _FIRST_STATES = "the model's class does not hand out the hidden states that such a head drafts from", "{class} {when}"
+_NO_HEAD = "the drafter is a whole model: an EAGLE-3 head's first layer reads an embedding and hidden states of the target"
+_A_HEAD = (Move("speculative", "eagle3 with a head that was trained for the target, or draft_model with a model of its vocabulary"),)
 _NO_MODULES = "the model's class has no draft modules of its own"
 _STAGES = "the class of what drafts has no pipeline stages"
 _FEWER = (Move("pp", "1, with a larger tp"), Move("speculative", "none"))
@@ -266,6 +286,17 @@ CHECKS = (
         "a head without hidden states", "Model does not support EAGLE3 interface", _NO_STATES, _OTHERS,
         "v1/worker/gpu_model_runner.py load_model; v1/worker/gpu/spec_decode/eagle/eagle3_utils.py", since="0.11.1", when=no_states,
         loading=True, numbers=_FIRST_STATES,
+    ),
+    Stop(
+        "a whole model as a head", "Model architectures ['{class:w}'] are not supported for now.", _NO_HEAD, _A_HEAD,
+        "transformers_utils/configs/eagle.py EAGLEConfig; model_executor/models/registry.py", since="0.8.5",
+        when=partial(whole_head, known=False), numbers="the drafter is a whole model of {layers} layers",
+    ),
+    Stop(
+        "a whole model as a head", "assert param_data.shape == loaded_weight.shape", _NO_HEAD, _A_HEAD,
+        "model_executor/models/llama_eagle3.py qkv_proj; model_executor/parameter.py load_qkv_weight", since="0.8.5",
+        near=("eagle",), when=partial(whole_head, known=True), loading=True,
+        numbers="the drafter is a whole model of {layers} layers, and an EAGLE-3 head's first layer reads {width} wide",
     ),
     Stop(
         "a head named as a layer", "Duplicate layer name: model.layers.{layer}.self_attn.attn",

@@ -175,3 +175,18 @@ def test_v0_splits_its_blocks_between_target_and_drafter(release: str) -> None:
     total = (16 << 30) // scorer
     assert plan.capacity is not None
     assert plan.capacity.blocks == pytest.approx(int(total * scorer / (proposer + scorer)), abs=1)
+
+
+@pytest.mark.parametrize(("engine", "version", "model", "words"), [
+    ("vllm", "0.33", "llama-3.1-8b", "assert param_data.shape == loaded_weight.shape"),  # models/llama_eagle3.py: 8,192 wide, not 4,096
+    ("vllm", "0.33", "qwen3-8b", "assert param_data.shape == loaded_weight.shape"),  # models/qwen3_eagle3.py
+    ("vllm", "0.23", "qwen3-8b", "Model architectures ['Eagle3Qwen3ForCausalLM'] are not supported for now."),  # registry.py of 0.23
+    ("sglang", "0.5.23", "llama-3.1-8b", "'LlamaForCausalLM' object has no attribute 'hot_token_id'"),  # eagle_worker_v2.py
+    ("vllm", "0.33", "lmsys/eagle3-gpt-oss-120b-bf16", ""),
+    ("sglang", "0.5.23", "lmsys/eagle3-gpt-oss-120b-bf16", ""),
+])  # fmt: skip
+def test_a_whole_model_is_no_eagle3_head(engine: str, version: str, model: str, words: str) -> None:
+    asked = {"engine": engine, "engine_version": version, "device": "h200", "context": "32k", "advise": False}
+    plan = kvplan.estimate("openai/gpt-oss-120b", speculative=f"eagle3:3:{model}", **asked)
+    assert words in (plan.outcome.reason or "") if words else plan.fits
+    assert ("no EAGLE head" in str(plan.as_dict())) is bool(words)

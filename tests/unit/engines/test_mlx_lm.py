@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import kvplan
 from kvplan.deployment import Deployment
 from kvplan.engines import settle
 from kvplan.engines.common.protocol import Outcome
@@ -128,3 +129,21 @@ def test_options_are_checked() -> None:
         ask(LLAMA, 256, kv_bits=5)
     with pytest.raises(UnsupportedError, match="tp"):
         settle(Deployment(model=one_block(LLAMA), engine="mlx-lm", tp=2))
+
+
+@pytest.mark.parametrize(("said", "bits"), [("4bit", 4), ("4-bit", 4), ("int4", 4), ("3bit", 3), ("6bit", 6), ("8bit", 8), ("int8", 8)])
+def test_bare_bits_of_weights_are_of_its_own_format(said: str, bits: int) -> None:
+    """mlx quantize: `bits` a weight, a 16-bit scale and a 16-bit bias for 64 of them, embedding and head too; norms stay in 16 bits.
+
+    Llama 3.1 8B: 32 layers of 2 x 4096 x 4096 + 2 x 1024 x 4096 + 3 x 14336 x 4096, twice 128,256 x 4096, 65 norms of 4096.
+    """
+    plan = kvplan.estimate("llama-3.1-8b", engine="mlx-lm", device="m4-max-128gb", weight_dtype=said, context="8k")
+    matrices = 32 * (2 * 4096 * 4096 + 2 * 1024 * 4096 + 3 * 14336 * 4096) + 2 * 128_256 * 4096
+    assert plan.model.weight_bytes == matrices * (bits * 64 + 32) // 64 // 8 + 65 * 4096 * 2
+    assert plan.asked("weight_dtype") == f"mlx_{bits}bit"
+
+
+def test_bare_bits_are_no_format_of_gguf() -> None:
+    plan = kvplan.estimate("llama-3.1-8b", engine="ollama", device="rtx-4090", weight_dtype="4bit", context="8k")
+    assert "loads no 4bit weights" in (plan.outcome.reason or "")
+    assert plan.advice[0].value == "q4_k_m"

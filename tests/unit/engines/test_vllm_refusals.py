@@ -198,7 +198,6 @@ def test_lora_rank(version: str, rank: int, stops: bool) -> None:
 @pytest.mark.parametrize(
     ("version", "tp", "dcp", "said"),
     [
-        ("0.11", 8, 2, None),
         ("0.11.1", 8, 2, "tensor parallel size 8 must be greater than total num kv heads 8 when enable"),
         ("0.26", 8, 2, "tensor parallel size 8 must be greater than total num kv heads 8 when enable"),
         ("0.27", 8, 2, "Decode context parallelism for GQA/MQA requires `--tensor-parallel-size` (8) to be greater than the model's total "
