@@ -120,7 +120,7 @@ def no_head(d: Deployment) -> tuple[str, ...]:
     if not whole_model(d) or d.drafter is None:
         return ()
     return (
-        f"{d.drafter.id} is a whole model of {d.drafter.n_layers} layers, no EAGLE head: a head is trained on hidden states of {d.model.id}",
+        f"{d.drafter.id} is a whole model of {d.drafter.n_layers} layers, no EAGLE head: one is trained on hidden states of {d.model.id}",
     )
 
 
