@@ -194,7 +194,8 @@ def test_what_was_asked_and_moves_nothing_is_said_beside_the_answer() -> None:
     text = first_screen(kvplan.estimate("llama-3.1-8b", n_gpu_layers=10, engine_version="0.99", **asked), Screen())
     notes = [line for line in text.split("\n\n")[1].splitlines() if line.startswith("note: ")]
     assert [note.partition(":")[2].split(",")[0] for note in notes] == [
-        " vLLM 0.99 is not a release we know: the rules of 0.33", " engine vllm has no use for n_gpu_layers: it leaves no layers in host memory",
+        " vLLM 0.99 is not a release we know: the rules of 0.33",
+        " engine vllm has no use for n_gpu_layers: it leaves no layers in host memory",
     ]  # fmt: skip
     assert text.count("note: ") == plain.count("note: ") + 2
     assert plain.split("\n\n")[1].startswith("Llama 3.1 8B")
