@@ -116,6 +116,15 @@ def notes(plan: Plan) -> list[str]:
     return [one_line(note) for note in (*plan.model.notes, *(plan.capacity.warnings if plan.capacity else ()))]
 
 
+#: Words of notes that something asked for is not what the answer rests on: told beside the answer.
+_OF_THE_ASKED = (" has no use for ", " is not a release we know", ", no EAGLE head")
+
+
+def of_the_asked(note: str) -> bool:
+    """Whether a note says that what was typed moves nothing, or is taken for something else."""
+    return any(words in note for words in _OF_THE_ASKED)
+
+
 def rows(plan: Plan) -> list[tuple[str, str, str]]:
     """Each assumption as what, who, and the options that change it."""
     return [

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import filterfalse
+
 from kvplan import engines
 from kvplan.names import file_of_release
 from kvplan.planner.plan import Plan
@@ -19,12 +22,15 @@ MORE = "more: --detail (every line, the cache by layers, the phases of a start);
 def first_screen(plan: Plan, screen: Screen | None = None) -> str:
     """Text for a terminal; its colours are the only control characters in it."""
     screen = screen or here()
-    parts = [_sentence(plan, screen), screen.fold(model_line(plan)), bars(plan, screen)]
+    notes = assumed.notes(plan)
+    parts = [_sentence(plan, screen), _noted(filter(assumed.of_the_asked, notes), screen, "")]
+    parts += [screen.fold(model_line(plan)), bars(plan, screen)]
     parts.append(_pairs(answer.next_numbers(plan)))
     if plan.advice:
         what = answer.advice_title(plan)
         parts.append("\n".join((what, *(screen.fold(line, "      ", "") for line in answer.advice_lines(plan)))))
-    parts.append("\n".join(("assumed", *_assumed(plan, screen))))
+    rest = _noted(filterfalse(assumed.of_the_asked, notes), screen)
+    parts.append("\n".join(("assumed", *_assumed(plan, screen), *([rest] if rest else []))))
     return "\n\n".join([part for part in parts if part])
 
 
@@ -68,4 +74,8 @@ def _assumed(plan: Plan, screen: Screen) -> list[str]:
     lines = [f"  {text:<{wide[0]}}  {by:<{wide[1]}}  {flags}".rstrip() for text, by, flags in rows]
     if max(map(len, lines), default=0) > screen.width:
         lines = [screen.fold(f"{text} ({by}{f'; {flags}' if flags else ''})", "      ", "  ") for text, by, flags in rows]
-    return lines + [screen.fold(f"note: {note}", "      ", "  ") for note in assumed.notes(plan)]
+    return lines
+
+
+def _noted(notes: Iterable[str], screen: Screen, first: str = "  ") -> str:
+    return "\n".join(screen.fold(f"note: {note}", f"{first}    ", first) for note in notes)

@@ -186,3 +186,17 @@ def test_explain_says_every_line_of_estimate(engine):
             assert lines[f"{each}: {entry.name}"] == entry.bytes
         for entry in ledger.outside:
             assert lines[f"{each}: beside it: {entry.name}"] == entry.bytes
+
+
+def test_what_was_asked_and_moves_nothing_is_said_beside_the_answer() -> None:
+    """Before the model's line, and nowhere else; a question without such an option has no line more."""
+    asked = {"device": "h100", "context": "8k", "advise": False}
+    plain = first_screen(kvplan.estimate("llama-3.1-8b", **asked), Screen())
+    text = first_screen(kvplan.estimate("llama-3.1-8b", n_gpu_layers=10, engine_version="0.99", **asked), Screen())
+    notes = [line for line in text.split("\n\n")[1].splitlines() if line.startswith("note: ")]
+    assert [note.partition(":")[2].split(",")[0] for note in notes] == [
+        " vLLM 0.99 is not a release we know: the rules of 0.33",
+        " engine vllm has no use for n_gpu_layers: it leaves no layers in host memory",
+    ]  # fmt: skip
+    assert text.count("note: ") == plain.count("note: ") + 2
+    assert plain.split("\n\n")[1].startswith("Llama 3.1 8B")

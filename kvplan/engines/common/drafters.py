@@ -119,9 +119,8 @@ def no_head(d: Deployment) -> tuple[str, ...]:
     """A note of such a model."""
     if not whole_model(d) or d.drafter is None:
         return ()
-    return (
-        f"{d.drafter.id} is a whole model of {d.drafter.n_layers} layers, no EAGLE head: one is trained on hidden states of {d.model.id}",
-    )
+    whole = f"{d.drafter.id} is a whole model of {d.drafter.n_layers} layers, no EAGLE head"
+    return (f"{whole}: a head is trained on hidden states of {d.model.id}",)
 
 
 def both_kept(model: Lowered, found: Drafter | None, change: Callable[[Layer, Cache], Cache]) -> tuple[Lowered, Drafter | None]:
