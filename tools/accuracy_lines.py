@@ -23,7 +23,7 @@ _ALL = re.compile(r"^all, the next two aside +(\d+) +[\d.]+ / +[\d.]+ +([\d.]+) 
 #: With those that are kept in the repository, without the public sweep: logs, sources, median / 90th, under by more than 1 %, coverage.
 _WIDE = re.compile(r"^  all +(\d+) +(\d+) +([\d.]+) / +([\d.]+) +(\d+ of \d+) +([\d.]+) %", re.MULTILINE)
 _SURE = re.compile(r"(\d+) of (\d+) right")
-_VERDICTS = re.compile(r"^(?:logs|threads, [a-z, ]+), \d+ verdicts: certain: (.*?)  likely: (.*?)  too close", re.MULTILINE)
+_VERDICTS = re.compile(r"^(?:logs|threads, [a-z, -]+), \d+ verdicts: certain: (.*?)  likely: (.*?)  too close", re.MULTILINE)
 
 
 class Summary(NamedTuple):
@@ -48,7 +48,7 @@ def summary(budget: str) -> Summary:
     """Raises SystemExit where the page has no table."""
     found, wide = _ALL.search(budget), _WIDE.search(budget)
     verdicts = _VERDICTS.findall(budget)
-    if found is None or wide is None or not verdicts:
+    if found is None or wide is None or len(verdicts) != budget.count(" verdicts: certain: "):
         raise SystemExit("docs/budget.md has no table of `make accuracy`")
     sure, likely = (_summed([row[i] for row in verdicts]) for i in (0, 1))
     said = [len(re.findall(rf"\(called a {what}, ", budget)) for what in ("start", "refusal")]

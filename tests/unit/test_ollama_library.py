@@ -1,4 +1,4 @@
-"""A loose name put to Ollama is the file that its library has. Types and sizes: ollama.com/library, June 2026."""
+"""A loose name put to Ollama is the file that its library has. Types and sizes: MarkWard0110/ollama-models, ollama_models.json."""
 
 from __future__ import annotations
 
