@@ -15,7 +15,7 @@ from kvplan.deployment import NAMES, Deployment
 from kvplan.engines.common.releases import is_version
 from kvplan.errors import KvplanError, SpecError, UnknownName
 from kvplan.spec import ModelSpec, Quantization
-from kvplan.units import MIB, MOST_DEVICES, MOST_TOKENS, parse_bytes, parse_tokens, plain_number, scalar, show_bytes, spelled
+from kvplan.units import MIB, MOST_DEVICES, MOST_TOKENS, parse_bytes, parse_tokens, plain_number, scalar, spelled
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -47,9 +47,6 @@ def deployment(model: str | PathLike[str] | ModelSpec, **question: Unpack[Questi
         spec = spec.changed(notes=(*spec.notes, f"drafts with {drafting.id} in {type_}, the file that conversions have beside it"))
     spec = spec.changed(notes=(*spec.notes, *notes)) if notes else spec
     d = calibrated(Deployment(model=spec, stored=stored, drafter=drafting, **values))
-    if d.device and (d.reserve or 0) > d.device.memory_bytes:
-        has = f"{d.device.name} has, {show_bytes(d.device.memory_bytes)}"
-        raise SpecError("reserve", [("", f"{show_bytes(d.reserve or 0)} held by others is more than {has}")])
     return d if flag is None else _stored_as(d, flag, said=question.get("weight_dtype") is not None)
 
 
@@ -203,9 +200,8 @@ def read(name: str, value: Any) -> Any:
         return at_least_one(name, parse_tokens(value, name))
     if kind == "bytes":
         n_bytes = parse_bytes(value, name)
-        bare = str(value).strip()
-        if bare.isdecimal() and 0 < n_bytes < MIB:
-            raise SpecError(name, [("", f"{bare} what? Write {bare}GiB (2^30 bytes) or {bare}GB (10^9)")])
+        if isinstance(value, str) and value.strip().isdecimal() and 0 < n_bytes < MIB:
+            raise SpecError(name, [("", f"{value.strip()} what? Write {value.strip()}GiB (2^30 bytes) or {value.strip()}GB (10^9)")])
         return n_bytes
     if kind == "count":
         value = plain_number(value.strip()) if isinstance(value, str) else value

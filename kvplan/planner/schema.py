@@ -17,6 +17,12 @@ Schema = dict[str, Any]
 _PLAIN: dict[Any, str] = {int: "integer", float: "number", str: "string", bool: "boolean"}
 
 
+def _without(schema: Schema, name: str) -> Schema:
+    """The schema of an object that is shown without one of its fields."""
+    shown = {key: value for key, value in schema["properties"].items() if key != name}
+    return {**schema, "required": [key for key in schema["required"] if key != name], "properties": shown}
+
+
 def of(type_: Any, **other: Schema) -> Schema:
     """The schema of a value of this type as `plain` shows it: named tuples are objects; `other`: of fields of another, or added."""
     kind, args = get_origin(type_), get_args(type_)
@@ -72,7 +78,7 @@ def plan() -> Schema:
     segment = _object({**_counts("from_tokens", "fixed_bytes"), "bytes_per_token": of(float)})
     outcome = {name: of(hint) for name, hint in get_type_hints(Outcome).items() if name in ("start_certainty", "survives", "risk", "split")}
     return _answer(SCHEMA, {
-        "model": of(ModelFacts),
+        "model": _without(of(ModelFacts), "known_as"),
         "question": _object(dict.fromkeys(("model", *NAMES), _object({"value": {}, "chosen_by": of(ChosenBy)}))),
         "cache": of(CacheReport, layers=_array(of(CacheLayers, tensors=_array(tensor))), curve=_array(segment)),
         "ledgers": _array(of(Ledger, total_bytes=of(int), peaks=_array(of(Peak)))),
