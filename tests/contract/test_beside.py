@@ -45,7 +45,7 @@ def test_a_drafter_has_lines_where_it_is_named_and_is_unknown_where_not(engine: 
 def has_lines(engine: str, method: str) -> None:
     """A drafter that is named."""
     plan = asked(engine, speculative=f"{method}:2:{DRAFTER}")
-    if plan is None or "the same vocabulary size" in plan.verdict:  # a whole model beside vLLM's target
+    if plan is None or "the same vocabulary size" in plan.verdict or "whole model of 28 layers" in plan.verdict:  # beside vLLM's target
         return
     if f"does not draft by {method}" in plan.verdict:
         assert plan.starts is False

@@ -31,7 +31,6 @@ def test_a_text_of_a_sweep_is_a_list() -> None:
 
 
 def test_a_number_of_bytes_that_lacks_its_unit_is_refused() -> None:
-    for value in (40, "40"):
-        with pytest.raises(KvplanError, match=r"40 what\? Write 40GiB"):
-            kvplan.deployment(LLAMA, kv_memory=value)
-    assert kvplan.deployment(LLAMA, kv_memory=40 << 30).kv_memory == 40 << 30
+    with pytest.raises(KvplanError, match=r"40 what\? Write 40GiB"):
+        kvplan.deployment(LLAMA, kv_memory="40")
+    assert kvplan.deployment(LLAMA, kv_memory=40 << 30).kv_memory == 40 << 30  # a number of Python's is of bytes
