@@ -11,9 +11,6 @@ from kvplan.planner import remedies
 from kvplan.planner.changes import Change, attempt, counted, facts_of, first, with_option
 from kvplan.planner.plan import Plan
 
-#: SGLang's option after which dp is of the attention alone, over the ranks of tp.
-OVER_RANKS = "enable_dp_attention"
-
 
 def wider(d: Deployment, plan: Plan) -> Iterator[Change]:
     """More ranks of tensor parallelism; where the engine refused the layout itself, other numbers of them too."""
@@ -56,12 +53,12 @@ def experts(d: Deployment, plan: Plan) -> Iterator[Change]:
 
 def shared_ranks(d: Deployment, plan: Plan) -> Iterator[Change]:
     """Replicas of the attention over one set of ranks that splits the rest, instead of replicas of all."""
-    dp, tp = plan.asked("dp") or 1, plan.asked("tp") or 1
-    if dp == 1 or OVER_RANKS not in facts_of(plan).options or OVER_RANKS in dict(d.engine_option):
+    dp, tp, option = plan.asked("dp") or 1, plan.asked("tp") or 1, facts_of(plan).over_ranks
+    if dp == 1 or not option or option in dict(d.engine_option):
         return
-    if found := attempt(d, tp=tp * dp, engine_option=with_option(d, OVER_RANKS, "true")):
+    if found := attempt(d, tp=tp * dp, engine_option=with_option(d, option, "true")):
         yield Change("replicas of the attention alone, over ranks that split the rest", "tp", tp * dp, found, {
-            "dp": dp, "engine_option": f"{OVER_RANKS}=true",
+            "dp": dp, "engine_option": f"{option}=true",
         })  # fmt: skip
 
 

@@ -296,6 +296,7 @@ class Facts(NamedTuple):
     rocm_builds      from a release on, AMD's names of the GPUs that the default build for ROCm has kernels for
     offloads         layers may stay in memory beside the device
     machines         its ranks may be on several machines (Ray, --nnodes, MPI); else beyond_one: how several are asked for all the same
+    over_ranks       its option after which dp is of the attention alone, over the ranks of tp; empty: none that advice may offer
     weight_schemes   families of checkpoint formats it loads (kvplan/dtypes.py `scheme`); empty: any
     own_formats      what bare bits of weights are to it: spelling -> a name of kvplan/dtypes.py; empty: what they are to all
     drafting         what its releases draft by; None: any method
@@ -337,6 +338,7 @@ class Facts(NamedTuple):
     offloads: bool = False
     machines: bool = False
     beyond_one: str = ""
+    over_ranks: str = ""
     weight_schemes: frozenset[str] = frozenset()
     own_formats: Mapping[str, str] = {}
     drafting: Drafting | None = Drafting()

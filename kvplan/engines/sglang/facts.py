@@ -121,6 +121,7 @@ FACTS = Facts(
     name="sglang",
     title="SGLang",
     machines=True,
+    over_ranks="enable_dp_attention",
     versions=VERSIONS,
     read_from="0.3.6",
     options=OPTIONS,
