@@ -26,6 +26,7 @@ OPTIONS: dict[str, str] = {
     "disaggregation_decode_enable_radix_cache": "a server that only decodes keeps prefixes, too",
     "enable_deterministic_inference": "results do not depend on the batch, which decides the attention backend",
     "enable_dp_lm_head": "the output layer is dealt out like attention data parallelism",
+    "moe_dense_tp_size": "ranks that split dense layers of a model with experts: 1, each has them whole, or all of tp",
     "enable_two_batch_overlap": "two batches at once, where experts are spread over ranks",
     "enable_mis": "several items are scored in one prompt: no chunks, no prefixes, no graphs",
     "enable_layernorm_sp": "norms are dealt out over the sequence",

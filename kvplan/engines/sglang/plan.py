@@ -14,7 +14,7 @@ from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import without_towers
 from kvplan.engines.common.stops import refuse, warned
 from kvplan.engines.common.tiers import tier_lines
-from kvplan.engines.sglang import adapters, exchange, inkling, ngram
+from kvplan.engines.sglang import adapters, exchange, inkling, ngram, replicated
 from kvplan.engines.sglang.answer import figures, rooms
 from kvplan.engines.sglang.budget import budget
 from kvplan.engines.sglang.deepseek_v4 import is_compressed
@@ -29,7 +29,6 @@ from kvplan.engines.sglang.served import towerless
 from kvplan.engines.sglang.settle import SglangSettings, per_worker, settings_of, settle
 from kvplan.engines.sglang.tiers import tiers
 from kvplan.ledger import HELD, Entry, exact
-from kvplan.tensors import Role
 
 KV_DTYPES = ("bf16", "fp8_e4m3", "fp8_e5m2", "nvfp4", "mxfp8")
 
@@ -58,7 +57,7 @@ def plan(settled: Settled) -> Outcome:
     shape, k, rules = s.layout, s.pools, s.rules
     stages = cut(len(model.layers), shape.pp, piled=rules.piled)
     requests = Requests(per_worker(d.batch or 1, shape), d.context or 1, encoder_tokens(settled))
-    role_tp: dict[Role, int] = dict.fromkeys(("attention", "state", "embedding"), shape.attn_tp)
+    role_tp = replicated.role_tp(d, s.release, shape)
 
     def pools(rest: int) -> list[SglangPools]:
         inkling.apart(d)

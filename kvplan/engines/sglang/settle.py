@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
-from kvplan.engines.common.conditions import capability, experts
+from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.drafters import drafter, unknown, without_weights
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
@@ -24,17 +24,17 @@ from kvplan.engines.sglang.fraction import AITER_CONTEXT, AITER_SHARE, default_f
 from kvplan.engines.sglang.kept import as_kept
 from kvplan.engines.sglang.layout import SglangLayout, read_shape
 from kvplan.engines.sglang.pools import EVICTION_INTERVAL, SglangPoolSettings
+from kvplan.engines.sglang.replicated import not_followed
 from kvplan.engines.sglang.rules import EXCLUSIVE, RELEASES, SglangRules
 from kvplan.engines.sglang.served import as_served, forced_groups
 from kvplan.engines.sglang.traits import Traits, keeps_index, keeps_prefixes, read_traits, slots_per_request, verifies, with_buffers
+from kvplan.engines.sglang.undecided import undecided
 from kvplan.engines.sglang.ways import no_modules
 from kvplan.errors import SpecError
 from kvplan.spec import lower
 from kvplan.tensors import CacheFormats, Layer
 from kvplan.units import MIB, cdiv
 
-#: Flags whose refusals are known, and not what they hold; two public starts ran out with HiSparse (tests/threads, dg-glm52).
-MORE = ("enable_two_batch_overlap", "enable_dp_lm_head", "enable_hisparse")
 EITHER = ("enable_deterministic_inference", "enable_torch_compile", "encoder_only", inkling.LAYERED)
 #: --linear-replayssm-cache-len; tokens of rows in host memory to each on the device (mem_cache/sparsity/factory.py host_to_device_ratio).
 REPLAYED, HOST_ROWS = 16, 2
@@ -143,7 +143,16 @@ def settle(d: Deployment) -> Settled:
         **({"max_num_seqs": (running, "engine default")} if running else {}),
         "memory_fraction": (default_fraction(d, rules, asked_shape, traits, spec, gpu_mib, chunk, graph_bs), "engine default"),
     }
-    notes = (*notes, *replaced, *served, *said, *unshared, *_notes(d, rules, traits, options, page), *uncalibrated(d, "sglang"))
+    notes = (
+        *notes,
+        *replaced,
+        *served,
+        *said,
+        *unshared,
+        *_notes(d, rules, traits, options, page),
+        *not_followed(d, version),
+        *uncalibrated(d, "sglang"),
+    )
     settled = _resolved(d, version, page, traits, defaults, notes, rules)
     changed: dict[str, ChosenBy] = {name: "engine default" for name in ("ep", "multimodal") if getattr(asked, name) != getattr(d, name)}
     settled = settled._replace(chosen_by={**settled.chosen_by, **changed})
@@ -185,7 +194,9 @@ def settle(d: Deployment) -> Settled:
     notes = (*settled.notes, *adapters.notes(question, model, rules))
     made = Settled(question, settled.chosen_by, notes, settings, model, kept_layers, misfit, drafts, unknown(question, drafts))
     lacks = no_modules(d.speculative, d.model.architecture, d.engine_version)
-    return made._replace(undecided=undecided(made, shape.attention_dp), passed=unread, lacks=lacks)
+    scores = split.records is not None and bool(settings.graph_sizes) and not question.enforce_eager
+    doubts = undecided(question, model, rules, shape.attention_dp, scores=scores)
+    return made._replace(undecided=doubts, passed=unread, lacks=lacks)
 
 
 def _check(d: Deployment, options: Options, shape: SglangLayout) -> None:
@@ -242,26 +253,6 @@ def _resolved(
         if value is None or value != getattr(settled.question, name):
             chosen[name] = "model" if name == "kv_dtype" and d.model.kv_dtype else "engine default"
     return settled._replace(chosen_by=chosen)
-
-
-def undecided(settled: Settled, attention_dp: int) -> tuple[str, ...]:
-    """Experts under attention data parallelism, whose kernels keep every rank's tokens for every expert beside the fraction.
-
-    6.38 GiB of 256 experts x 4,352 tokens ran out of a B200 at 0.90 (sglang issue 25453), graphs of an H200 on 0.4.5 (issue 5634).
-    DeepSeek-V4.1's decode graphs ran out of B200s, GB300s and H200s (sglang PR 38861): dense scores of every request at the most context.
-    """
-    found = list(adapters.undecided(settled.question, settled.model, settings_of(settled).rules))
-    found += exchange.unsized(settled.question, settled.model)
-    options = Options(settled.question)
-    more = [key for key in MORE if options.flag(key)] + ["moe_dp_size"] * ((options.count("moe_dp_size") or 1) > 1)
-    found += [f"--{key.replace('_', '-')} takes more memory in a way that is not modelled" for key in more]
-    if attention_dp > 1 and experts(settled.model):
-        found.append("what the experts' kernels hold of every rank's tokens under attention data parallelism is not modelled")
-    if settings_of(settled).split.records is not None and settings_of(settled).graph_sizes and not settled.question.enforce_eager:
-        found.append("what decode graphs hold of an indexer's scores over the whole context is not modelled")
-    if on_amd(settled.question) and "nvfp4" in (settled.question.weight_dtype or ""):
-        found.append("on AMD GPUs SGLang takes few NVFP4 checkpoints: modelopt_fp4 quantization is currently not supported in ROCm")
-    return tuple(found)
 
 
 def told_steps(d: Deployment) -> int | None:

@@ -233,7 +233,6 @@ MORE: dict[tuple[str, str], str] = {
     ("", "0.4.3"): "disable-mla!",
     ("", "0.5.10"): "enable-double-sparsity!",
     ("", ""): "disable-cuda-graph-padding!",
-    ("0.4.6", ""): "moe-dense-tp-size#",
     ("0.5.0", ""): "enable-pdmux!",
     ("0.5.3", "0.5.20"): "keep-mm-feature-on-device!",
     ("0.5.3", ""): "enable-fp32-lm-head!",
