@@ -19,7 +19,7 @@ from kvplan.files import parse_yaml, read_text
 from kvplan.llama_quantize import TABLE
 from kvplan.packed import as_packed
 from kvplan.spec import ModelSpec, parse_spec
-from kvplan.uploads import file_of
+from kvplan.uploads import cache_stated, file_of
 
 if TYPE_CHECKING:
     from kvplan.constants import Constants, UserFile
@@ -126,6 +126,9 @@ def _as_named(base: ModelSpec, line: Named) -> ModelSpec:
         packed = as_packed(base, line.name)
         notes = (*notes, *packed.pop("notes", ()))
         changes |= packed or {"checkpoint": canonical_weight(weights)}
+        if stated := cache_stated(line.name, canonical_weight(weights), base.architecture):
+            changes |= {"kv_dtype": stated.format, "method": stated.method}
+            notes = (*notes, f"{line.name} is taken to state {stated.format} for its cache, as uploads like it do (--kv-dtype for another)")
     return base.changed(notes=notes, **changes)
 
 

@@ -54,6 +54,34 @@ def keeps_drafts(asked: str) -> bool:
     return weight_scheme(asked) in ("awq", "gptq", "int", "nvfp4", "mxfp", "affine", "mlx") and asked != "mxfp8"
 
 
+class Cached(NamedTuple):
+    """Uploads that state a format of their cache: names that begin so, in such families of formats; `method` as in a spec."""
+
+    begins: str
+    schemes: tuple[str, ...]
+    method: str
+    format: str = "fp8_e4m3"
+
+
+#: 20 of NVIDIA's 24 in model_specs state FP8 (kv_cache_quant_algo, kv_cache_scheme), and three more have it, whose starts in
+#: tests/threads say bytes and tokens; so have unsloth's in NVFP4, all five of them, and RadixArk's Qwen3.8-27B, the only one.
+CACHED = (
+    Cached("nvidia/", ("fp8", "nvfp4"), "modelopt"),
+    Cached("unsloth/", ("nvfp4",), "compressed-tensors"),
+    Cached("radixark/qwen3.8-27b-nvfp4", ("nvfp4",), "modelopt"),
+)
+#: Classes whose rows have a format of their own: neither of NVIDIA's two uploads of DeepSeek-V4 states one; vLLM refuses FP8 for
+#: Qwen4Exp's, whose upload started.
+OWN_ROWS = ("DeepseekV4ForCausalLM", "Qwen4ExpForConditionalGeneration")
+
+
+def cache_stated(name: str, asked: str, architecture: str | None) -> Cached | None:
+    """What an upload in the weight format `asked` states of its cache by its publisher's habit; None: nothing is known."""
+    scheme, named = weight_scheme(asked), name.lower()
+    found = (one for one in CACHED if named.startswith(one.begins) and scheme in one.schemes and architecture not in OWN_ROWS)
+    return next(found, None)
+
+
 #: Classes released with experts in MXFP4 -> who leaves them so in GGUF files, from types of how many bits on. unsloth's page of gpt-oss's
 #: files (11.5 to 12.1 GB of 20B in every type), its guide to DeepSeek-V4 (Flash: 162 GB in 8 bits, 7 less in 4); bartowski's model card.
 #: None: where nobody is named, as most do.

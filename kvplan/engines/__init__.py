@@ -187,7 +187,7 @@ def settle(d: Deployment) -> tuple[Engine, Settled]:
     Raises SpecError for values it does not take, UnsupportedError for forms of cache that it does not model.
     """
     engine = find(d.engine or default(d))
-    d = checks.in_own_format(d, engine.facts)
+    d, unfollowed = checks.with_cache_followed(checks.in_own_format(d, engine.facts), engine.facts)
     passed = _passed(d, engine.facts)
     checks.check_question(d, engine.facts, lambda option: _known_as(engine.facts.name, option), [one.key for one in passed])
     d = replace(d, engine_option=tuple((key, value) for key, value in d.engine_option if value))
@@ -197,7 +197,13 @@ def settle(d: Deployment) -> tuple[Engine, Settled]:
     facts, which = engine.facts, (engine.facts.title, d.engine_version, settled.runs)
     lacks = (lacking(d.speculative, facts.drafting, *which) if facts.drafting else "") or settled.lacks
     lacks = lacks or (without_adapters(d.lora, facts.adapting, *which) if facts.adapting else "")
-    notes = (*settled.notes, *checks.unused(d, settled, engine.facts), *checks.foreign_checkpoint(d, engine.facts), *no_head(d))
+    notes = (
+        *settled.notes,
+        *checks.unused(d, settled, engine.facts),
+        *checks.foreign_checkpoint(d, engine.facts),
+        *no_head(d),
+        *unfollowed,
+    )
     old = checks.before_all(d, engine.facts) if engine.facts.pool == "set aside" else ""
     undecided = (*settled.undecided, *checks.counted_as_stored(d, engine.facts))
     if lacks and is_branch(d.engine_version):

@@ -124,8 +124,8 @@ def _in_doubt(settled: Settled, released: Deployment, facts: Facts, outcome: Out
         settled, outcome = settled._replace(notes=(*settled.notes, *said)), outcome._replace(undecided=undecided)
     if outcome.starts is False:
         by_rules: Certainty = "certain" if not ancient else "likely" if wide else CLOSE  # no surer than later rules let it start
-        if settled.branch and outcome.certainty != "certain":
-            by_rules = CLOSE
+        if settled.branch:
+            by_rules = "likely" if outcome.certainty == "certain" else CLOSE
         sure = least_sure(outcome.certainty, _more_memory(d, outcome), by_rules)
         outcome = outcome._replace(certainty=sure, start_certainty=least_sure(outcome.start_certainty or sure, sure))
     return settled, outcome

@@ -147,6 +147,20 @@ def in_own_format(d: Deployment, facts: Facts) -> Deployment:
     return replace(d, weight_dtype=own) if own else d
 
 
+def with_cache_followed(d: Deployment, facts: Facts) -> tuple[Deployment, tuple[str, ...]]:
+    """The question without a cache format that its checkpoint states and this release does not follow, and a note of that."""
+    stated, at = d.model.kv_dtype, release(d.engine_version or "")
+    if not stated or d.kv_dtype not in (None, "auto") or facts.stated_caches is None or not at:
+        return d, ()
+    ignored = [ways for since, ways in facts.stated_caches if at >= release(since)]
+    if ignored and (d.model.method or "") not in ignored[-1]:
+        return d, ()
+    note = (
+        f"{facts.title} {d.engine_version} does not follow the {stated} that the checkpoint states for its cache (--kv-dtype fp8 sets it)"
+    )
+    return replace(d, model=d.model.changed(kv_dtype=None)), (note,)
+
+
 def refusal(d: Deployment, facts: Facts) -> str | None:
     """Why the engine can not run this question at all: another make of device or a GPU without kernels, a format that it does not load."""
     device = d.device

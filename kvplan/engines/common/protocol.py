@@ -299,6 +299,8 @@ class Facts(NamedTuple):
     over_ranks       its option after which dp is of the attention alone, over the ranks of tp; empty: none that advice may offer
     weight_schemes   families of checkpoint formats it loads (kvplan/dtypes.py `scheme`); empty: any
     own_formats      what bare bits of weights are to it: spelling -> a name of kvplan/dtypes.py; empty: what they are to all
+    stated_caches    from a release on, ways of quantisation (a spec's `method`) whose cache format `auto` does not follow; before the first
+                     release it follows none; None: it follows all
     drafting         what its releases draft by; None: any method
     adapting         which of its releases take adapters (methods.py ADAPTERS); None: all that are known
     serves_files     a tag of Ollama's library that names no type is to it the file that Ollama has, else the model as it was released
@@ -341,6 +343,7 @@ class Facts(NamedTuple):
     over_ranks: str = ""
     weight_schemes: frozenset[str] = frozenset()
     own_formats: Mapping[str, str] = {}
+    stated_caches: tuple[tuple[str, tuple[str, ...]], ...] | None = None
     drafting: Drafting | None = Drafting()
     adapting: Drafting | None = None
     serves_files: bool = False

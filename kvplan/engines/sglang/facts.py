@@ -131,6 +131,7 @@ FACTS = Facts(
         "n_gpu_layers": "it leaves no layers in host memory",
         "host_memory": "it is what host lines are compared with: nothing of a device follows it",
     },
+    stated_caches=(("0.5.3", ("compressed-tensors",)),),  # ModelRunner: kv_cache_quant_algo of the quantisation's configuration alone
     drafting=DRAFTING,
     picks_drafts=("eagle", "eagle3", "nextn", "mtp", "standalone", "draft_model"),
     pool="set aside",
