@@ -126,7 +126,7 @@ def _as_named(base: ModelSpec, line: Named) -> ModelSpec:
         packed = as_packed(base, line.name)
         notes = (*notes, *packed.pop("notes", ()))
         changes |= packed or {"checkpoint": canonical_weight(weights)}
-        if stated := cache_stated(line.name, canonical_weight(weights), base.architecture):
+        if line.evidence != "d" and (stated := cache_stated(line.name, canonical_weight(weights), base.architecture)):
             changes |= {"kv_dtype": stated.format, "method": stated.method}
             notes = (*notes, f"{line.name} is taken to state {stated.format} for its cache, as uploads like it do (--kv-dtype for another)")
     return base.changed(notes=notes, **changes)

@@ -1,6 +1,6 @@
 """What people reported of their deployments (tests/threads), and what kvplan says of each: what the tables and the tests of it share.
 
-dev.jsonl, and held_out.jsonl to held_out_29.jsonl, which were set aside until they were asked once. `weak` threads leave out what decides
+dev.jsonl, and held_out.jsonl to held_out_30.jsonl, which were set aside until they were asked once. `weak` threads leave out what decides
 them.
 """
 
@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parents[1] / "tests" / "threads"
 BLIND = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth", "thirteenth",
          "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth", "twentieth", "twenty-first",
          "twenty-second", "twenty-third", "twenty-fourth", "twenty-fifth", "twenty-sixth",
-         "twenty-seventh", "twenty-eighth")  # fmt: skip
+         "twenty-seventh", "twenty-eighth", "twenty-ninth")  # fmt: skip
 #: What a set is called -> its file.
 SETS = {"dev": "dev", "once set aside": "held_out"} | {f"collected blind, {which}": f"held_out_{n}" for n, which in enumerate(BLIND, 2)}
 #: Did it start? A part in RAM is no start on the card; what ran out later did start.

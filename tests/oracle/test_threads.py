@@ -66,4 +66,4 @@ def test_halves_are_split_by_rule_and_state_their_source() -> None:
             assert case["outcome"] in STARTED, case["id"]
     blind = [case["id"] for n in range(len(BLIND)) for case in cases(f"held_out_{n + 2}")]
     assert set(KNOWN_WRONG) | NOT_KNOWN <= {*ids, *blind}
-    assert len(set(blind)) == len(blind) == 3728
+    assert len(set(blind)) == len(blind) == 3804

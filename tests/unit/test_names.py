@@ -316,7 +316,8 @@ def test_the_format_of_an_uploads_cache_is_not_that_of_others_of_its_shapes() ->
     stated = {id_ for id_ in catalogue.model_ids() if "\nkv_dtype:" in (catalogue.model_folder() / f"{id_}.yaml").read_text()}
     others = [line.name for line in names.everything() if line.base in stated and line.weights and "/" in line.name]
     assert len(others) > 50
-    assert not [name for name in others if catalogue.find_model(name).kv_dtype]
+    by_habit = ("nvidia/", "unsloth/")  # whose own uploads in such formats state one (uploads.py)
+    assert not [name for name in others if catalogue.find_model(name).kv_dtype and not name.lower().startswith(by_habit)]
 
 
 @pytest.mark.parametrize(
