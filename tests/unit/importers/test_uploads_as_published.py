@@ -182,3 +182,23 @@ def test_jet_blocks_make_their_kernels() -> None:
     assert parameters == 24 * jet + 4 * attention + 28 * (3 * h * 8960 + 2 * h) + 151936 * h + h
     (found,) = lower(spec, CacheFormats("bf16", "bf16", "bf16", "f32")).layers[0].caches
     assert sum(tensor.elems_per_state * tensor.heads for tensor in found.tensors) == (values + 2 * keys) * 3 + 12 * 96 * 256
+
+
+def test_k2_horizon_has_no_norms_in_attention_where_its_file_says_so() -> None:
+    """vLLM 0.33 models/k2_horizon.py; by hand the Hub's 8,999,178,240 parameters of the 7B and 379,167,159,168 of the 375B."""
+    whole = {"architectures": ["K2HorizonForCausalLM"], "model_type": "k2_horizon", "dtype": "bfloat16", "vocab_size": 250_624,
+             "head_dim": 128, "num_key_value_heads": 8, "max_position_embeddings": 524_288, "attention_bias": False,
+             "tie_word_embeddings": False, "query_key_norm": False, "num_experts": 0, "mova_num_experts": 0}  # fmt: skip
+    small = whole | {"hidden_size": 4096, "num_hidden_layers": 36, "num_attention_heads": 32, "intermediate_size": 12_288}
+    layer = 2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 12_288 + 2 * 4096
+    assert 2 * 250_624 * 4096 + 36 * layer + 4096 == read(small)[1] == 8_999_178_240
+    assert read(small | {"query_key_norm": True})[1] == 8_999_178_240 + 36 * (4096 + 1024)
+    assert read(small | {"attention_gate_func": "silu"})[1] == 8_999_178_240 + 36 * 4096 * 4096
+    large = whole | {"hidden_size": 6144, "num_hidden_layers": 61, "num_attention_heads": 48, "intermediate_size": 16_384,
+                     "moe_intermediate_size": 1792, "num_experts": 192, "num_experts_per_tok": 8, "num_shared_experts": 1,
+                     "moe_gate_bias": True, "mlp_only_layers": [0, 1, 2], "decoder_sparse_step": 1}  # fmt: skip
+    attention, expert = 2 * 6144 * 6144 + 2 * 6144 * 1024, 3 * 6144 * 1792
+    made = 61 * (attention + 2 * 6144) + 3 * 3 * 6144 * 16_384 + 58 * (193 * expert + 192 * 6144 + 192)
+    assert made + 2 * 250_624 * 6144 + 6144 == read(large)[1] == 379_167_159_168
+    with pytest.raises(KvplanError, match="experts of attention's values are not modelled"):
+        read(large | {"mova_num_experts": 100})
