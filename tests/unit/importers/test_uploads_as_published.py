@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kvplan import catalogue
 from kvplan.errors import KvplanError
 from kvplan.importers.hf_config import import_config
 from kvplan.spec import ModelSpec, lower, parse_spec
@@ -202,3 +203,11 @@ def test_k2_horizon_has_no_norms_in_attention_where_its_file_says_so() -> None:
     assert made + 2 * 250_624 * 6144 + 6144 == read(large)[1] == 379_167_159_168
     with pytest.raises(KvplanError, match="experts of attention's values are not modelled"):
         read(large | {"mova_num_experts": 100})
+
+
+def test_nemotron_nano_vl_joins_its_tower_by_two_linears() -> None:
+    """vLLM 0.33 models/nano_nemotron_vl.py: four patches of 1,280 normed, a network without biases; the Hub's total but for 10 million."""
+    spec = catalogue.find_model("nvidia/NVIDIA-Nemotron-Nano-12B-v2-VL-BF16")
+    parts = {tower.name: tower.parameters for tower in spec.towers}
+    assert parts["vision_projector"] == 5120 + 5120 * 20_480 + 20_480 * 5120
+    assert 0 < 13_181_860_358 - count(lower(spec, CacheFormats("bf16", "bf16", "bf16", "bf16"))).total < 11e6
