@@ -300,3 +300,16 @@ def iquest_loop(f: Fields, t: Decoder) -> Stack:
     again = [softmax(heads, kv_heads(f), dim, window=window, tied=True)] * (passes - 1)
     gate = [weight("loop_gate", heads, dim), weight("loop_gate_bias", heads, role="norm")]
     return {**made, "layers": [{**layer, "mixers": [*layer["mixers"], *again], "weights": gate} for layer in made["layers"]]}
+
+
+def openelm(f: Fields, t: Decoder) -> Stack:
+    """OpenELM: heads and networks that grow from layer to layer, in steps (apple/corenet make_divisible; llama.cpp's conversion)."""
+    n, hidden, step = f.dim("num_hidden_layers"), f.dim("hidden_size"), f.dim("ffn_dim_divisor")
+    layers, wider = [], f.items("ffn_multipliers", n)
+    for heads, kv, times in zip(f.dims("num_query_heads", n), f.dims("num_kv_heads", n), wider or [None] * n, strict=True):
+        if isinstance(times, bool) or not isinstance(times, int | float) or not 0 < times <= 64:
+            raise f.fault("ffn_multipliers", f"must be a number of at most 64 for each layer (is {times!r:.40})")
+        width = max(step, int(times * hidden + step / 2) // step * step)
+        network = dense_of(width + (step if width < 0.9 * times * hidden else 0))
+        layers.append(block([softmax(heads, kv, f.dim("head_dim"), qk_norm="head")], [network]))
+    return model(f, layers)

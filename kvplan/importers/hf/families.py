@@ -205,6 +205,9 @@ FAMILIES: dict[str, Row] = {
         where="sparse_step", shared_count="num_shared_experts"))._replace(lower="decoders_by_rule:k2_horizon"),
     "iquestloopcoder": _d(_QKVO, mlp_bias="mlp_bias")._replace(lower="decoders_by_rule:iquest_loop", defaults={
         "loop_num": 2, "loop_window_size": 64}),
+    "openelm": _d()._replace(lower="decoders_by_rule:openelm", names={
+        "hidden_size": ("model_dim",), "num_hidden_layers": ("num_transformer_layers",), "max_position_embeddings": ("max_context_length",),
+        "tie_word_embeddings": ("share_input_output_layers",)}),
     "ouro": _d(norms=4)._replace(lower="decoders_by_rule:ouro"),
     "spark2_5": _d(output_gate="head", windows="pattern")._replace(
         lower="decoders_by_rule:spark", defaults={
