@@ -215,9 +215,10 @@ def test_nemotron_nano_vl_joins_its_tower_by_two_linears() -> None:
 
 def test_openelm_grows_from_layer_to_layer() -> None:
     """apple/corenet: widths in steps of 256, one step more where rounding took a tenth; by hand two layers of 12 and 20 heads of 64."""
-    config = {"architectures": ["OpenELMForCausalLM"], "model_type": "openelm", "dtype": "bfloat16", "vocab_size": 32_000, "model_dim": 1280,
-              "head_dim": 64, "num_transformer_layers": 2, "num_query_heads": [12, 20], "num_kv_heads": [3, 5], "ffn_multipliers": [0.5, 4.0],
-              "ffn_dim_divisor": 256, "max_context_length": 2048, "share_input_output_layers": True}  # fmt: skip
+    config = {"architectures": ["OpenELMForCausalLM"], "model_type": "openelm", "dtype": "bfloat16", "vocab_size": 32_000,
+              "model_dim": 1280, "head_dim": 64, "num_transformer_layers": 2, "num_query_heads": [12, 20], "num_kv_heads": [3, 5],
+              "ffn_multipliers": [0.5, 4.0], "ffn_dim_divisor": 256, "max_context_length": 2048,
+              "share_input_output_layers": True}  # fmt: skip
     first = 1280 * (12 + 3 + 3 + 12) * 64 + 3 * 1280 * 768 + 2 * 1280 + 2 * 64
     last = 1280 * (20 + 5 + 5 + 20) * 64 + 3 * 1280 * 5120 + 2 * 1280 + 2 * 64
     assert read(config)[1] == 32_000 * 1280 + first + last + 1280
