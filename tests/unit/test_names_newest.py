@@ -39,6 +39,15 @@ from tests.conftest import planned
         ("cerebras/GLM-4.5-Air-REAP-82B-A12B", 81.932, 46 * 4096),
         ("MidnightPhreaker/GLM-4.5-Air-REAP-82B-A12B-AWQ-4bit", 81.932, 46 * 4096),
         ("speakleash/Bielik-11B-v3.0-Instruct", 11.169, 50 * 4096),  # the Hub's 11,168,796,672
+        # by hand, of one token: a latent of 512 + 64; eight full layers of 32, 12 of 48 (the others slide, or read chunks); two layers of
+        # attention of 28 with one head; 13 uses of two shared blocks, 32 heads of 224; nine full layers of 36 with four heads of 256
+        ("sarvamai/sarvam-105b", 106.032, 32 * 2 * (512 + 64)),
+        ("CohereLabs/command-a-plus-05-2026-bf16", 218.75, 8 * 4096),
+        ("meta-llama/Llama-Guard-4-12B", 12.001, 12 * 4096),
+        ("ai21labs/AI21-Jamba2-3B", 3.029, 2 * 2 * 2 * 128),
+        ("Zyphra/Zamba2-7B", 7.357, 13 * 2 * 2 * 32 * 224),
+        ("XHToken/Spark-X2.5-4B", 4.112, 9 * 2 * 2 * 4 * 256),
+        ("IFM/K2-Horizon-375B-A23B", 379.167, 61 * 4096),
         # 3.43 B in the Hub's list
         ("pankajmathur/orca_mini_3b", 3.43, 26 * 4 * 3200),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import kvplan
@@ -172,3 +174,15 @@ def test_tulu_3s_last_stage_is_of_the_shapes_of_those_before(size: str) -> None:
     """allenai/Llama-3.1-Tulu-3-8B's README: finetuned from Llama-3.1-Tulu-3-8B-DPO; the 70B's family table says the same of its own."""
     of = catalogue.find_model(f"allenai/Llama-3.1-Tulu-3-{size}-SFT")
     assert catalogue.find_model(f"allenai/Llama-3.1-Tulu-3-{size}").blocks == of.blocks
+
+
+def test_no_name_that_looks_like_a_model_s_is_taken_for_it() -> None:
+    """lookalikes.txt: names of a size, a version, a length or a part that nobody released, or of drafters, mixes and pruned models."""
+    taken = {}
+    for written in (Path(__file__).parent / "lookalikes.txt").read_text(encoding="utf-8").split("\n"):
+        if written and not written.startswith("#"):
+            try:
+                taken[written] = catalogue.find_model(written).id
+            except (AmbiguousName, UnknownName):
+                continue
+    assert taken == {}

@@ -268,3 +268,48 @@ def _first(f: Fields) -> int:
 def spark(f: Fields, t: Decoder) -> Stack:
     """Spark X2.5: a gate for each head of attention, where it is on; three layers of four slide (sglang 0.5.23 models/spark2_5.py)."""
     return decoder(f, t if f.flag("headwise_attn_output_gate") else t._replace(output_gate="none"))
+
+
+def k2_horizon(f: Fields, t: Decoder) -> Stack:
+    """K2 Horizon: a gate of attention, norms of queries and keys, and biases of routers where it has them (vLLM 0.33 models/k2_horizon.py).
+    Its experts of values (MoVA) are refused."""
+    if f.count("mova_num_experts"):
+        raise f.fault("mova_num_experts", "experts of attention's values are not modelled; declare the model as a spec file")
+    experts = t.experts and t.experts._replace(bias="linear" if f.count("num_experts") and f.flag("moe_gate_bias") else "none")
+    gate = "none" if f.opt("attention_gate_func") is None else t.output_gate
+    return decoder(f, t._replace(experts=experts, output_gate=gate))
+
+
+def ouro(f: Fields, t: Decoder) -> Stack:
+    """Ouro: all layers several times, each pass with caches of its own, and a gate that tells when to stop (vLLM 0.26 models/ouro.py)."""
+    made, passes = decoder(f, t), f.dim("total_ut_steps")
+    if passes > 64:
+        raise f.fault("total_ut_steps", f"{passes} passes through a layer; 64 are modelled")
+    layers = [{**layer, "mixers": [*layer["mixers"], *[{**layer["mixers"][0], "tied": True}] * (passes - 1)]} for layer in made["layers"]]
+    gate = [weight("early_exit_gate", 1, f.dim("hidden_size")), weight("early_exit_gate_bias", 1, role="norm")]
+    return {**made, "layers": layers, "weights": [*made.get("weights", []), *gate]}
+
+
+def iquest_loop(f: Fields, t: Decoder) -> Stack:
+    """IQuest's LoopCoder: passes after the first read its keys and those of a window of their own, weighed by a gate of each head; vLLM's
+    defaults where the file does not say (0.33 models/iquest_loopcoder.py)."""
+    made, heads, dim = decoder(f, t), f.dim("num_attention_heads"), head_dim(f)
+    passes, window = f.dim("loop_num"), f.dim("loop_window_size")
+    if passes > 64:
+        raise f.fault("loop_num", f"{passes} passes through a layer; 64 are modelled")
+    again = [softmax(heads, kv_heads(f), dim, window=window, tied=True)] * (passes - 1)
+    gate = [weight("loop_gate", heads, dim), weight("loop_gate_bias", heads, role="norm")]
+    return {**made, "layers": [{**layer, "mixers": [*layer["mixers"], *again], "weights": gate} for layer in made["layers"]]}
+
+
+def openelm(f: Fields, t: Decoder) -> Stack:
+    """OpenELM: heads and networks that grow from layer to layer, in steps (apple/corenet make_divisible; llama.cpp's conversion)."""
+    n, hidden, step = f.dim("num_hidden_layers"), f.dim("hidden_size"), f.dim("ffn_dim_divisor")
+    layers, wider = [], f.items("ffn_multipliers", n)
+    for heads, kv, times in zip(f.dims("num_query_heads", n), f.dims("num_kv_heads", n), wider or [None] * n, strict=True):
+        if isinstance(times, bool) or not isinstance(times, int | float) or not 0 < times <= 64:
+            raise f.fault("ffn_multipliers", f"must be a number of at most 64 for each layer (is {times!r:.40})")
+        width = max(step, int(times * hidden + step / 2) // step * step)
+        network = dense_of(width + (step if width < 0.9 * times * hidden else 0))
+        layers.append(block([softmax(heads, kv, f.dim("head_dim"), qk_norm="head")], [network]))
+    return model(f, layers)

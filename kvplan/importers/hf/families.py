@@ -201,6 +201,14 @@ FAMILIES: dict[str, Row] = {
     "orion": _d(q_bias="attention_bias", kv_bias="attention_bias", o_bias="attention_bias", norm="layer")._replace(
         defaults={"attention_bias": False}),
     "skywork": _d(),
+    "k2_horizon": _d(_QKVO, qk_norm="heads", qk_norm_if="query_key_norm", output_gate="element", experts=Experts(
+        where="sparse_step", shared_count="num_shared_experts"))._replace(lower="decoders_by_rule:k2_horizon"),
+    "iquestloopcoder": _d(_QKVO, mlp_bias="mlp_bias")._replace(lower="decoders_by_rule:iquest_loop", defaults={
+        "loop_num": 2, "loop_window_size": 64}),
+    "openelm": _d()._replace(lower="decoders_by_rule:openelm", names={
+        "hidden_size": ("model_dim",), "num_hidden_layers": ("num_transformer_layers",), "max_position_embeddings": ("max_context_length",),
+        "tie_word_embeddings": ("share_input_output_layers",)}),
+    "ouro": _d(norms=4)._replace(lower="decoders_by_rule:ouro"),
     "spark2_5": _d(output_gate="head", windows="pattern")._replace(
         lower="decoders_by_rule:spark", defaults={
             "sliding_window_pattern": 4, "sliding_window": 512, "headwise_attn_output_gate": True, "tie_word_embeddings": False}),

@@ -142,7 +142,8 @@ WRAPPERS: dict[str, Row] = {
     "glm_ocr": _w("glm_ocr_text", _v("glm_ocr_vision")),
     "interns1": _w("qwen3", _v("interns1_vision", "unknown")),
     "llama_nemotron_vl": _w("llama", _v("radio", "nemotron_vl"), text="llm_config"),
-    "nemotron_h_vl": _w("nemotron_h", _v("radio", "unknown"), text="llm_config"),
+    "nemotron_h_vl": _w("nemotron_h", _v("radio", "nemotron_omni"), text="llm_config")._replace(
+        names={"vision_hidden_size": ("vit_hidden_size",)}),
     "ovis2_5": _w("qwen3", _v("siglip2_navit", "ovis2_5", "vit_config"), text="llm_config"),
     "dots_ocr": _w("qwen2", _v("dots_vit"), flat=True),
     "keye": _w("qwen3", _v("keye_vision", "unknown"), flat=True),

@@ -42,6 +42,25 @@ def test_a_release_counts_both_halves_of_a_layer(tmp_path: Path) -> None:
     assert asked({**DORY, **doubled, "n_recurrent_layers": 10, "layer_types": kinds}, tmp_path, 3000) == asked(DORY, tmp_path, 3000)
 
 
+@pytest.mark.parametrize(("written", "n"), [("ByteDance/Ouro-1.4B", 24), ("ByteDance/Ouro-2.6B-Thinking", 48)])
+def test_ouro_keeps_all_layers_of_each_pass(written: str, n: int) -> None:
+    """vLLM 0.26 models/ouro.py: an Attention a layer and pass, four passes; 16 heads of 128."""
+    plan = planned(written, engine="vllm", engine_version="0.26.0", device="h100", context=16_384)
+    assert plan.cache.bytes_per_token == 4 * n * 2 * 2 * 16 * 128
+    layer = 4 * 2048 * 2048 + 3 * 2048 * 5632 + 4 * 2048
+    assert plan.model.parameters == n * layer + 2 * 49_152 * 2048 + 2048 + 2049
+    assert "OuroForCausalLM" in planned(written, engine="vllm", engine_version="0.27.0", device="h100", context=16_384).verdict
+
+
+def test_loop_coder_keeps_a_window_of_its_second_pass() -> None:
+    """vLLM 0.33 models/iquest_loopcoder.py: 80 layers of 8 KV heads of 128, again with the last 64 tokens; a gate from 128 to 40 heads."""
+    name = "IQuestLab/IQuest-Coder-V1-40B-Loop-Instruct"
+    once = planned("IQuestLab/IQuest-Coder-V1-40B-Instruct", engine="ideal", context=4096)
+    looped = planned(name, engine="ideal", context=4096)
+    assert looped.model.parameters - once.model.parameters == 80 * (128 * 40 + 40)
+    assert looped.cache.total_bytes - once.cache.total_bytes == 80 * 64 * 2 * 2 * 8 * 128
+
+
 @pytest.mark.parametrize(("passes", "copies"), [(1, 0), (3, 24)])
 def test_inkling_2_loop_keeps_convolutions_of_each_pass_too(passes: int, copies: int, tmp_path: Path) -> None:
     """Twelve of 24 layers again: K and V, and the inputs of four convolutions, three columns in f32."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kvplan import catalogue
 from kvplan.errors import KvplanError
 from kvplan.importers.hf_config import import_config
 from kvplan.spec import ModelSpec, lower, parse_spec
@@ -182,3 +183,45 @@ def test_jet_blocks_make_their_kernels() -> None:
     assert parameters == 24 * jet + 4 * attention + 28 * (3 * h * 8960 + 2 * h) + 151936 * h + h
     (found,) = lower(spec, CacheFormats("bf16", "bf16", "bf16", "f32")).layers[0].caches
     assert sum(tensor.elems_per_state * tensor.heads for tensor in found.tensors) == (values + 2 * keys) * 3 + 12 * 96 * 256
+
+
+def test_k2_horizon_has_no_norms_in_attention_where_its_file_says_so() -> None:
+    """vLLM 0.33 models/k2_horizon.py; by hand the Hub's 8,999,178,240 parameters of the 7B and 379,167,159,168 of the 375B."""
+    whole = {"architectures": ["K2HorizonForCausalLM"], "model_type": "k2_horizon", "dtype": "bfloat16", "vocab_size": 250_624,
+             "head_dim": 128, "num_key_value_heads": 8, "max_position_embeddings": 524_288, "attention_bias": False,
+             "tie_word_embeddings": False, "query_key_norm": False, "num_experts": 0, "mova_num_experts": 0}  # fmt: skip
+    small = whole | {"hidden_size": 4096, "num_hidden_layers": 36, "num_attention_heads": 32, "intermediate_size": 12_288}
+    layer = 2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 12_288 + 2 * 4096
+    assert 2 * 250_624 * 4096 + 36 * layer + 4096 == read(small)[1] == 8_999_178_240
+    assert read(small | {"query_key_norm": True})[1] == 8_999_178_240 + 36 * (4096 + 1024)
+    assert read(small | {"attention_gate_func": "silu"})[1] == 8_999_178_240 + 36 * 4096 * 4096
+    large = whole | {"hidden_size": 6144, "num_hidden_layers": 61, "num_attention_heads": 48, "intermediate_size": 16_384,
+                     "moe_intermediate_size": 1792, "num_experts": 192, "num_experts_per_tok": 8, "num_shared_experts": 1,
+                     "moe_gate_bias": True, "mlp_only_layers": [0, 1, 2], "decoder_sparse_step": 1}  # fmt: skip
+    attention, expert = 2 * 6144 * 6144 + 2 * 6144 * 1024, 3 * 6144 * 1792
+    made = 61 * (attention + 2 * 6144) + 3 * 3 * 6144 * 16_384 + 58 * (193 * expert + 192 * 6144 + 192)
+    assert made + 2 * 250_624 * 6144 + 6144 == read(large)[1] == 379_167_159_168
+    with pytest.raises(KvplanError, match="experts of attention's values are not modelled"):
+        read(large | {"mova_num_experts": 100})
+
+
+def test_nemotron_nano_vl_joins_its_tower_by_two_linears() -> None:
+    """vLLM 0.33 models/nano_nemotron_vl.py: four patches of 1,280 normed, a network without biases; the Hub's total but for 10 million."""
+    spec = catalogue.find_model("nvidia/NVIDIA-Nemotron-Nano-12B-v2-VL-BF16")
+    parts = {tower.name: tower.parameters for tower in spec.towers}
+    assert parts["vision_projector"] == 5120 + 5120 * 20_480 + 20_480 * 5120
+    assert 0 < 13_181_860_358 - count(lower(spec, CacheFormats("bf16", "bf16", "bf16", "bf16"))).total < 11e6
+
+
+def test_openelm_grows_from_layer_to_layer() -> None:
+    """apple/corenet: widths in steps of 256, one step more where rounding took a tenth; by hand two layers of 12 and 20 heads of 64."""
+    config = {"architectures": ["OpenELMForCausalLM"], "model_type": "openelm", "dtype": "bfloat16", "vocab_size": 32_000,
+              "model_dim": 1280, "head_dim": 64, "num_transformer_layers": 2, "num_query_heads": [12, 20], "num_kv_heads": [3, 5],
+              "ffn_multipliers": [0.5, 4.0], "ffn_dim_divisor": 256, "max_context_length": 2048,
+              "share_input_output_layers": True}  # fmt: skip
+    first = 1280 * (12 + 3 + 3 + 12) * 64 + 3 * 1280 * 768 + 2 * 1280 + 2 * 64
+    last = 1280 * (20 + 5 + 5 + 20) * 64 + 3 * 1280 * 5120 + 2 * 1280 + 2 * 64
+    assert read(config)[1] == 32_000 * 1280 + first + last + 1280
+    assert read(config | {"ffn_multipliers": [0.5, 0.28]})[1] == 32_000 * 1280 + first + last - 3 * 1280 * (5120 - 512) + 1280
+    with pytest.raises(KvplanError, match="ffn_multipliers: must be a number of at most 64 for each layer"):
+        read({key: value for key, value in config.items() if key != "ffn_multipliers"})
