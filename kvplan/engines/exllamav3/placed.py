@@ -17,6 +17,9 @@ from kvplan.tensors import Layer, Lowered, WeightTensor, distinct
 from kvplan.units import MIB, longest
 from kvplan.weights import Tensors, WeightFormats, rank_bytes
 
+#: Sides of a stack of matrices.
+MATRICES = 3
+
 
 class Beside(NamedTuple):
     """What stays in host memory: experts of the first `layers` layers with any (moe_cpu_offload), or the last `experts` of each layer
@@ -36,12 +39,13 @@ def on_devices(model: Lowered, towers: bool, beside: Beside) -> tuple[Lowered, l
     off += [(w, 1) for w in model.first if w.role == "tower" and towers and beside.towers]
     layers = [replace(x, weights=tuple(w for w in x.weights if w.name != TABLE)) if has_table(x) else x for x in model.layers]
     for at in [i for i, layer in enumerate(layers) if any(w.experts for w in layer.weights)][: beside.layers]:
-        off += [(w, 1) for w in layers[at].weights if w.experts]
-        layers[at] = replace(layers[at], weights=tuple(w for w in layers[at].weights if not w.experts))
+        gone = tuple(w for w in layers[at].weights if w.experts)
+        off += [(w, 1) for w in gone]
+        layers[at] = replace(layers[at], weights=(*(w for w in layers[at].weights if not w.experts), *_signs(gone)))
     if beside.experts:
-        parts = {id(layer): (layer, split(layer.weights, beside.experts)) for layer in layers}  # equal layers are one object
-        off += [(w, 1) for layer in layers for w in parts[id(layer)][1][1]]
-        made = {key: replace(layer, weights=kept) for key, (layer, (kept, _)) in parts.items()}
+        parts = {id(layer): (layer, *split(layer.weights, beside.experts)) for layer in layers}  # equal layers are one object
+        off += [(w, 1) for layer in layers for w in parts[id(layer)][2]]
+        made = {key: replace(layer, weights=kept) for key, (layer, kept, _) in parts.items()}
         layers = [made[id(layer)] for layer in layers]
     last = model.last
     if model.tied and model.embedding:
@@ -51,9 +55,15 @@ def on_devices(model: Lowered, towers: bool, beside: Beside) -> tuple[Lowered, l
 
 
 def split(weights: Sequence[WeightTensor], n: int) -> tuple[tuple[WeightTensor, ...], tuple[WeightTensor, ...]]:
-    """Weights with all but the last `n` experts of each stack, and those."""
-    kept = tuple(_experts(w, w.experts - n) if w.experts > n else w for w in weights)
-    return kept, tuple(_experts(w, n) for w in weights if w.experts > n)
+    """What a device has without the last `n` experts of each stack, and those."""
+    gone = tuple(_experts(w, n) for w in weights if w.experts > n)
+    return (*(_experts(w, w.experts - n) if w.experts > n else w for w in weights), *_signs(gone)), gone
+
+
+def _signs(gone: Sequence[WeightTensor]) -> tuple[WeightTensor, ...]:
+    """What stays on the device of experts that the CPU has: two vectors of each matrix in f16, as long as its sides (suh, svh)."""
+    n = sum(w.experts * (w.shape[-1] + w.shape[-2]) for w in gone if len(w.shape) == MATRICES)
+    return (WeightTensor("expert_signs", (n,), "other"),) if n else ()
 
 
 def _experts(w: WeightTensor, n: int) -> WeightTensor:

@@ -26,6 +26,7 @@ from kvplan.engines.exllamav3 import passes, placed
 from kvplan.engines.exllamav3.asked import CHUNK, asked
 from kvplan.engines.exllamav3.cards import Cards, named
 from kvplan.engines.exllamav3.cards import asked as cards_asked
+from kvplan.engines.exllamav3.experts import worst
 from kvplan.engines.exllamav3.facts import FACTS
 from kvplan.engines.exllamav3.kept import PAGE, Keeping, as_kept, held
 from kvplan.engines.exllamav3.placed import Beside
@@ -160,7 +161,9 @@ def plan(settled: Settled) -> Outcome:
     model, beside = placed.on_devices(settled.model, d.multimodal == "on", s.beside)
     layers = distinct(model.layers)
     head = next((w for w in model.last if w.role == "head"), None)
-    step = passes.of_chunk(layers, head, min(s.chunk, pool), tp)
+    steps = min(s.chunk, pool)
+    of_experts = worst(settled.model.layers, steps, s.beside, of_release) if tp == 1 else (0, 0)
+    step = passes.of_chunk(layers, head, steps, tp, of_experts)
 
     def all_held(layer: Layer, caches: tuple[Cache, ...], as_asked: Keeping = keeping) -> tuple[KeptTensor, ...]:
         return tuple(held(layer, cache, t, as_asked) for cache in caches for t in cache.tensors)

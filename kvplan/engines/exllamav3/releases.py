@@ -26,6 +26,8 @@ class Rules(NamedTuple):
     counts_twice  what a process has allocated before a load is taken off its room, and counts against it
     all_but_one   so many experts beside the device as there are, or more: all but one of them; before, none
     packed        experts that a prompt brings to the device may be packed, and have a second ring
+    worst_case    a load sets aside what a step may hold in a layer of experts, whatever it chose when it was tried
+    tiles         of 128 x 128, up to which an expert's result is made in a group; 0: whatever its size
     """
 
     slots: bool = False
@@ -38,6 +40,8 @@ class Rules(NamedTuple):
     counts_twice: bool = True
     all_but_one: bool = False
     packed: bool = False
+    worst_case: bool = False
+    tiles: int = 64
 
 
 _VERSIONS = (
@@ -53,9 +57,10 @@ _CHANGES: dict[str, dict[str, Any]] = {
     "1.4.0": {"staging": "pool"},
     "1.4.5": {"split_of_all": False, "counts_twice": False},
     "1.4.7": {"packed": True},
-    "1.5.0": {"margin": 256 * MIB, "all_but_one": True},
+    "1.5.0": {"margin": 256 * MIB, "all_but_one": True, "worst_case": True},
     "1.6.1": {"paired": True},
     "1.6.2": {"half": True},
+    "1.6.4": {"tiles": 0},
     "1.6.5": {"staging": "window"},
 }
 RELEASES = Releases("exllamav3", cumulative(Rules(), [(version, _CHANGES.get(version, {})) for version in _VERSIONS.split()]))

@@ -188,3 +188,17 @@ def test_splits_that_are_none() -> None:
             with_options({**DENSE, "device": "rtx-4090", "n_devices": 2}, **options)
     with pytest.raises(UnsupportedError, match="tensor parallelism"):
         with_options({**DENSE, "device": "rtx-4090", "tp": 2}, gpu_split="8,8")
+
+
+@pytest.mark.parametrize(("options", "most"), [({}, 390_922_240), ({"cpu_moe_split_experts": "64"}, 450_972_672)])
+def test_what_a_load_sets_aside_for_experts(options: dict[str, str], most: int) -> None:
+    """_autosplit_worst_case of 1.5.0 for 2,048 tokens and 8 of 128 experts of 3 x 768 x 2,048. On the card: results and slots in f32 for
+    each of 16,384 assignments and a tenth, the output, 172,818,432 bytes, and a group of 16 experts' matrices in f16 with 16,384 rows,
+    218,103,808. Split, with a quarter of the assignments on the card: 62,087,168 of it, 59,650,048 and a group of 329,235,456 of the rest.
+    Beside it 10 bytes of each token's 2,048 elements. What the CPU has of an expert leaves its signs: 3 x (768 + 2,048) x 2 bytes."""
+    asked = {**DENSE, "model": "qwen/qwen3-30b-a3b", "device": "rtx-5090"}
+    of = lines(with_options(asked, release="1.5.0", **options))
+    assert of["activations of a chunk"] == most + 2048 * 2048 * 10
+    assert of.get("weights: other", 0) == (64 * 48 * 3 * 2816 * 2 if options else 0)
+    assert of.get("rings for experts from the CPU", 0) == (64 * MIB if options else 0)
+    assert lines(with_options(asked, release="1.4.9", **options))["activations of a chunk"] != most + 2048 * 2048 * 10
