@@ -29,7 +29,7 @@ class Asked(NamedTuple):
     chunk    tokens of a step of a prompt
     bits, draft_bits  of the cache, and of the drafter's
     beside   what stays in host memory
-    lacking  options that the release does not have, as a reason
+    refusal  why nothing starts with these
     """
 
     tokens: int | None
@@ -38,11 +38,11 @@ class Asked(NamedTuple):
     bits: Bits
     draft_bits: Bits
     beside: Beside
-    lacking: str
+    refusal: str
 
 
 def asked(d: Deployment, version: str) -> Asked:
-    """Raises SpecError where two options say the same with different values, or exclude each other."""
+    """Raises SpecError where two options say the same with different values, or exclude each other, and of one that a release has not."""
     o = Options(d)
     chunk = o.count("chunk_size")
     tokens = _same(
@@ -61,11 +61,13 @@ def asked(d: Deployment, version: str) -> Asked:
         raise SpecError("engine_option", [("cpu_moe_split_experts", "moe_cpu_split and moe_cpu_offload are mutually exclusive; keep one")])
     on = {"cpu_moe_offload_layers": beside.layers, "cpu_moe_split_experts": beside.experts, "ngram_ram": beside.tables,
           "vision_offload": beside.towers}  # fmt: skip
-    late = [name for name, said in on.items() if said and three_parts(version) < release(SINCE[name])]
-    lacking = f"exllamav3 {version} has no {late[0]}: it is there from {SINCE[late[0]]} on" if late else ""
-    if (beside.layers or beside.experts) and (d.tp or 1) > 1:
-        lacking = "experts on the CPU need layer-split mode: no tensor parallelism"
-    return Asked(tokens or longest, longest, steps, bits, draft_bits, beside, lacking)
+    if late := [name for name, said in on.items() if said and three_parts(version) < release(SINCE[name])]:
+        raise SpecError(
+            "engine_option", [(name, f"exllamav3 {version} has no such option; it is there from {SINCE[name]} on") for name in late]
+        )
+    on_cpu = bool(beside.layers or beside.experts) and (d.tp or 1) > 1
+    refusal = "experts on the CPU need layer-split mode, not tensor parallelism" if on_cpu else ""
+    return Asked(tokens or longest, longest, steps, bits, draft_bits, beside, refusal)
 
 
 def _same(what: str, **said: int | None) -> int | None:

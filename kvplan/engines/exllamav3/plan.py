@@ -60,7 +60,7 @@ class _Settings(NamedTuple):
     longest: int | None
     cards: Cards
     beside: Beside
-    lacking: str
+    refusal: str
 
 
 def settle(d: Deployment) -> Settled:
@@ -112,7 +112,7 @@ def settle(d: Deployment) -> Settled:
         longest=said.longest,
         cards=cards,
         beside=beside,
-        lacking=said.lacking,
+        refusal=said.refusal,
     )
     model, found = both_kept(lowered(question, formats), drafter(question, bare, formats), partial(as_kept, s=keeping))
     drafts = without_weights(found.layers) if found else ()
@@ -156,7 +156,7 @@ def plan(settled: Settled) -> Outcome:
     d, s = settled.question, settled.settings
     pool, context, batch, tp = d.max_model_len or 1, d.context or 1, d.batch or 1, d.tp or 1
     keeping, cards, of_release = s.keeping, s.cards, s.keeping.rules
-    if reason := s.lacking or _refusal(d, s):
+    if reason := s.refusal or _refusal(d, s):
         return refused(reason)
     model, beside = placed.on_devices(settled.model, d.multimodal == "on", s.beside)
     layers = distinct(model.layers)

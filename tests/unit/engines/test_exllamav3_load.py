@@ -118,9 +118,10 @@ def test_the_last_experts_of_each_layer_in_host_memory() -> None:
 
 
 def test_options_of_a_load_by_release() -> None:
-    for release, option in (("1.4.2", "cpu_moe_split_experts"), ("1.1.0", "cpu_moe_offload_layers")):
-        assert option in ask(LLAMA, context=256, engine_version=release, **{option: 8}).reason
-    assert "ngram_ram" in ask(LLAMA, context=256, engine_version="1.4.2", ngram_ram="true").reason
+    for release, option, since in (("1.4.2", "cpu_moe_split_experts", "1.4.5"), ("1.1.0", "cpu_moe_offload_layers", "1.2.0"),
+                                   ("1.4.2", "ngram_ram", "1.4.5"), ("1.4.2", "vision_offload", "1.4.5")):  # fmt: skip
+        with pytest.raises(SpecError, match=f"{option}: exllamav3 {release} has no such option; it is there from {since} on"):
+            ask(LLAMA, context=256, engine_version=release, **{option: 1})
     with pytest.raises(SpecError, match="mutually exclusive"):
         with_options(EXPERTS, cpu_moe_split_experts="8", cpu_moe_offload_layers="8")
     tensor_parallel = {key: value for key, value in EXPERTS.items() if key != "n_devices"} | {"tp": 2}
