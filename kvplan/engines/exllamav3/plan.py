@@ -44,7 +44,7 @@ TWICE = "util/memory.py set_memory_fraction_reserve"
 STAGED = 65_536
 #: Lines of a step that a load tries, and those of what is loaded before the model.
 STEP, STAGE, RINGS_OF = "activations of a chunk", "a layer's cache in f16", "rings for experts from the CPU"
-WITHIN, BEFORE = (STEP, STAGE, RINGS_OF), ("weights: drafter", "weights: tower", "cache: drafter")
+WITHIN, BEFORE = (STEP, STAGE), ("weights: drafter", "weights: tower", "cache: drafter")
 #: Sequences that TabbyAPI serves at once: of models with states or rings, and of others.
 SLOTS = (4, 128)
 REGISTRY = Registry(listed("exllamav3/classes"), RELEASES.versions)
@@ -191,7 +191,7 @@ def plan(settled: Settled) -> Outcome:
     if found:
         before[cards.drafter] += sum(line.bytes for line in drafter_weights(found, tp=tp, ep=1))
         before[cards.drafter] += sum(one.at(pool) for layer in found.layers for one in drafts(layer, layer.caches))
-    streams = s.beside.experts or s.beside.layers
+    streams = any(w.experts for w, _ in beside)
 
     def of_card(n: int) -> list[Entry]:
         again = cards.again(before[n], of_release)
@@ -203,6 +203,8 @@ def plan(settled: Settled) -> Outcome:
 
     def in_split(line: Entry) -> bool:
         earlier = line.name.startswith(BEFORE)
+        if line.name == RINGS_OF:  # before, they are made by the first prompt
+            return of_release.worst_case
         return line.name in WITHIN or (line.kind in ("weights", "cache") and (of_release.split_of_all or not earlier))
 
     room = d.device.memory_bytes - sum(e.bytes for e in whole.process_lines(d, True)) - (d.reserve or 0) if d.device else 0

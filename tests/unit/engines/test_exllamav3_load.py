@@ -128,6 +128,12 @@ def test_options_of_a_load_by_release() -> None:
     assert "layer-split" in with_options(tensor_parallel, cpu_moe_split_experts="8").outcome.reason
 
 
+def test_a_model_without_experts_has_none_in_host_memory() -> None:
+    plan = with_options({**DENSE, "device": "rtx-4090"}, cpu_moe_split_experts="8")
+    assert "rings for experts from the CPU" not in lines(plan)
+    assert "experts on the CPU: the model has none" in plan.model.notes
+
+
 def test_a_table_of_n_grams_in_host_memory() -> None:
     """words_per_row: rows of K x 160 / 16 + 1 words of 16 bits, K the file's bits rounded; 1 to 8 bits with --ngram_bits."""
     plan = with_options(EXPERTS, ngram_ram="true")
