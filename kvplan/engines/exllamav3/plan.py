@@ -155,7 +155,8 @@ def plan(settled: Settled) -> Outcome:
     """The cache whole, whatever sequences share it, dealt out in pages; a load that does not fit its devices fails."""
     d, s = settled.question, settled.settings
     pool, context, batch, tp = d.max_model_len or 1, d.context or 1, d.batch or 1, d.tp or 1
-    keeping, cards, of_release = s.keeping, s.cards, s.keeping.rules
+    keeping, cards = s.keeping, s.cards
+    of_release: Rules = keeping.rules
     if reason := s.refusal or _refusal(d, s):
         return refused(reason)
     model, beside = placed.on_devices(settled.model, d.multimodal == "on", s.beside)
