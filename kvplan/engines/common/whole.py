@@ -45,6 +45,11 @@ class Allocation(NamedTuple):
     adapter_bytes  of one element of an adapter; 0: it loads none
     torch       its processes are torch's, and hold what those hold beside tensors
     stages      the layers of each pipeline stage, where they are not dealt out by number
+    drafts      the tensors of a drafter's layer, where they are kept otherwise
+    draft_stage the stage that has the drafter
+    of_stage    further lines of a stage
+    caps        bytes that lines of a stage may take whatever the device has; None: what it has. Empty: of none
+    capped      whether a line is one of those
     """
 
     held: Callable[[Layer, tuple[Cache, ...]], tuple[KeptTensor, ...]]
@@ -54,6 +59,11 @@ class Allocation(NamedTuple):
     adapter_bytes: int = 0
     torch: bool = False
     stages: Sequence[range] | None = None
+    drafts: Callable[[Layer, tuple[Cache, ...]], tuple[KeptTensor, ...]] | None = None
+    draft_stage: int = -1
+    of_stage: Callable[[int], list[Entry]] = lambda _: []
+    caps: Sequence[int | None] = ()
+    capped: Callable[[Entry], bool] = lambda _: False
     log_lines: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -61,6 +71,7 @@ class Allocation(NamedTuple):
 class Rank(NamedTuple):
     """One pipeline stage: the weights of a rank, and what its layers hold (with how many layers hold the same)."""
 
+    stage: int
     numbers: tuple[int, ...]
     weights: tuple[Entry, ...]
     held: tuple[tuple[KeptTensor, int], ...]
@@ -68,27 +79,30 @@ class Rank(NamedTuple):
 
 def ranks(d: Deployment, model: Lowered, formats: WeightFormats, rules: Allocation, drafter: Drafter | None = None) -> list[Rank]:
     """The distinct ranks: layers left over by pp go to the first stages where nothing else is said, heads are split by ceiling;
-    the drafter is at the last."""
+    the drafter is at the last, where nothing else is said."""
     tp, pp = d.tp or 1, d.pp or 1
     found = []
     for n, stage in enumerate(rules.stages or split_layers(len(model.layers), pp, "first")):
-        held = _held([model.layers[i] for i in stage], rules, tp)
+        held = _held([model.layers[i] for i in stage], rules.held, tp)
         weights = weight_entries(stage_weights(model, stage), formats, tp=tp, ep=1)
         if rules.adapter_bytes:
             weights += lora.slots(d, [model.layers[i] for i in stage], tp, rules.adapter_bytes)
-        if drafter and n == pp - 1:
+        if drafter and n == rules.draft_stage % pp:
             weights += drafter_weights(drafter, tp=tp, ep=1)
-            held += tuple((one._replace(group=f"drafter {one.group}"), count) for one, count in _held(drafter.layers, rules, tp))
-        found.append(Rank(tuple(range(n * tp, n * tp + tp)), tuple(weights), held))
+            theirs = _held(drafter.layers, rules.drafts or rules.held, tp)
+            held += tuple((one._replace(group=f"drafter {one.group}"), count) for one, count in theirs)
+        found.append(Rank(n, tuple(range(n * tp, n * tp + tp)), tuple(weights), held))
     return found
 
 
-def _held(layers: Sequence[Layer], rules: Allocation, tp: int) -> tuple[tuple[KeptTensor, int], ...]:
+def _held(
+    layers: Sequence[Layer], held: Callable[[Layer, tuple[Cache, ...]], tuple[KeptTensor, ...]], tp: int
+) -> tuple[tuple[KeptTensor, int], ...]:
     """What layers hold, equal ones once with their number."""
     counts: dict[int, tuple[Layer, int]] = {}
     for layer in layers:
         counts[id(layer)] = (layer, counts.get(id(layer), (layer, 0))[1] + 1)
-    return tuple((one, count) for layer, count in counts.values() for one in rules.held(layer, _split(layer.caches, tp)))
+    return tuple((one, count) for layer, count in counts.values() for one in held(layer, _split(layer.caches, tp)))
 
 
 def _split(caches: tuple[Cache, ...], tp: int) -> tuple[Cache, ...]:
@@ -149,7 +163,7 @@ def plan(d: Deployment, model: Lowered, formats: WeightFormats, rules: Allocatio
 
     def entries(rank: Rank, tokens: int, sequences: int) -> list[Entry]:
         used = (*cache_lines(rank, tokens, sequences, rules.source), *rules.transients(tokens, sequences, rank.held))
-        return [*rank.weights, *used, *beside]
+        return [*rank.weights, *used, *rules.of_stage(rank.stage), *beside]
 
     def margins(rank: Rank, tokens: int, sequences: int) -> tuple[int, int, int] | None:
         if d.kv_memory is not None:
@@ -157,9 +171,23 @@ def plan(d: Deployment, model: Lowered, formats: WeightFormats, rules: Allocatio
             return left, left, left
         if limit is None:
             return None
-        return _left(limit, entries(rank, tokens, sequences))
+        return within(rank, entries(rank, tokens, sequences))
 
-    ledgers = tuple(_ledger(d, rank, entries(rank, context, batch), limit, context, batch) for rank in all_ranks)
+    def within(rank: Rank, lines: list[Entry]) -> tuple[int, int, int]:
+        """What is left of the device, or of what the stage's own lines may take where that is less."""
+        left, cap = _left(limit or 0, lines), rules.caps[rank.stage] if rules.caps else None
+        if cap is None:
+            return left
+        (here, low, high), capped = left, _left(cap, [line for line in lines if rules.capped(line)])
+        return min(here, capped[0]), min(low, capped[1]), min(high, capped[2])
+
+    def shown(rank: Rank) -> list[Entry]:
+        """The lines, and what the rank has of the device but may not take."""
+        lines = entries(rank, context, batch)
+        kept = _left(limit, lines)[0] - within(rank, lines)[0] if limit is not None and rules.caps else 0
+        return [*lines, exact("beyond its split", kept, "the question", "transient")._replace(phases=())] if kept else lines
+
+    ledgers = tuple(_ledger(d, rank, shown(rank), limit, context, batch) for rank in all_ranks)
     worst = [(found, rank) for rank in all_ranks if (found := margins(rank, context, batch)) is not None]
 
     def fits(tokens: int, sequences: int) -> bool:

@@ -8,6 +8,8 @@ from kvplan.engines.common.stops import Move, Stop
 _MOVES = (
     Move("option:cache_tokens", "fewer (TabbyAPI's cache_size): the cache is made whole"),
     Move("option:k_bits", "fewer, and v_bits (TabbyAPI's cache_mode 8,8 or 6,6)"),
+    Move("option:cpu_moe_split_experts", "more experts of each layer in host memory, or cpu_moe_offload_layers: all of more layers"),
+    Move("option:gpu_split", "more of each card, where it is set"),
     Move("weight_dtype", "a file in fewer bits"),
     Move("reserve", "stop what else is on the GPUs"),
 )

@@ -125,8 +125,8 @@ def test_experts_of_the_first_layers_in_host_memory() -> None:
     }
     layer = 512 * 3 * 640 * 2560 * 390 / 128 / 8  # 3.05 bits, in 128ths
     for beside, sure in ((16, "too close to call"), (20, "too close to call"), (24, "likely")):
-        options = {"cpu_moe_offload_layers": str(beside), "k_bits": "4", "v_bits": "4"}
-        plan = estimate(**asked, device="rtx-3080-12gb@20GiB", n_devices=2, reserve="1536MiB", engine_option=options)
+        options = {"cpu_moe_offload_layers": str(beside), "k_bits": "4", "v_bits": "4", "autosplit_reserve": "1536,1536"}
+        plan = estimate(**asked, device="rtx-3080-12gb@20GiB", n_devices=2, engine_option=options)
         host = {line.name: line.bytes for line in plan.outcome.host}
         assert host["weights: experts"] == pytest.approx(beside * layer, rel=0.001)
         on_cards = sum(line.bytes for ledger in plan.ledgers for line in ledger.entries if line.name == "weights: experts")
