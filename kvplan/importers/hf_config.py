@@ -13,7 +13,7 @@ from typing import Any
 
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.files import read_bytes
-from kvplan.importers.hf.architectures import ARCHITECTURES, FAMILIES, VARIANTS, family_row
+from kvplan.importers.hf.architectures import ARCHITECTURES, FAMILIES, UNMODELLED, VARIANTS, family_row
 from kvplan.importers.hf.classes import class_defaults
 from kvplan.importers.hf.encoder_heads import instead
 from kvplan.importers.hf.fields import Fields
@@ -195,6 +195,8 @@ def encoder_family(name: str) -> str | None:
 def unknown(name: str, source: str) -> UnsupportedError:
     import difflib
 
+    if why := UNMODELLED.get(name):
+        return UnsupportedError(f"{source}: architectures.0: {name} is not modelled: {why}")
     near = difflib.get_close_matches(name, list(ARCHITECTURES), n=3, cutoff=0.6)
     hint = f" Nearest known: {', '.join(near)}." if near else ""
     return UnsupportedError(

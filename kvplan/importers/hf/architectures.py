@@ -45,6 +45,10 @@ ARCHITECTURES: dict[str, str] = {
     "ChameleonForConditionalGeneration": "chameleon", "Emu3ForConditionalGeneration": "emu3", "xLSTMForCausalLM": "xlstm",
     "Qwen4ExpForCausalLM": "qwen4_exp_text", "Qwen4ExpForConditionalGeneration": "qwen4_exp", "InklingForCausalLM": "inkling_text",
     "InklingForConditionalGeneration": "inkling_mm_model",
+    "CpmAntForCausalLM": "cpmant", "DiffusionGemmaForBlockDiffusion": "diffusion_gemma", "EvollaForProteinText2Text": "evolla",
+    "FastVlmForConditionalGeneration": "fast_vlm", "FunAsrNanoForConditionalGeneration": "fun_asr_nano",
+    "HrmTextForCausalLM": "hrm_text", "IdeficsForVisionText2Text": "idefics", "OmniASRForConditionalGeneration": "omniasr",
+    "PerceptionLMForConditionalGeneration": "perception_lm",
     "DoryForCausalLM": "dory", "Inkling2LoopForCausalLM": "inkling2_loop_text", "Inkling2LoopForConditionalGeneration": "inkling2_loop",
     "Inkling2ForCausalLM": "inkling2_text", "Inkling2ForConditionalGeneration": "inkling2",
     "Dots3NoteForConditionalGeneration": "dots3_note", "Nemotron3_5TranscribeForConditionalGeneration": "nemo_speechlm",
@@ -208,6 +212,21 @@ ARCHITECTURES: dict[str, str] = {
 
 #: Classes that several generations share a name for: the model type tells them apart.
 VARIANTS: dict[tuple[str, str], str] = {("RwkvForCausalLM", "rwkv5"): "rwkv5", ("LlamaForCausalLM", "internlm3"): "internlm3"}
+
+_SOUND = "it writes codes of sound, a codebook each, and kvplan counts the cache of models that write text"
+#: Classes of transformers 5.24.0 that generate and keep another cache than kvplan models -> why.
+UNMODELLED: dict[str, str] = {
+    "BltForCausalLM": "it reads bytes in patches whose number the text decides, with caches of bytes and of patches",
+    "DiaForConditionalGeneration": _SOUND,
+    "MusicgenForCausalLM": _SOUND,
+    "MusicgenForConditionalGeneration": _SOUND,
+    "MusicgenMelodyForCausalLM": _SOUND,
+    "MusicgenMelodyForConditionalGeneration": _SOUND,
+    "PI0ForConditionalGeneration": "it writes movements of a robot, denoised anew behind every picture",
+    "ReformerModelWithLMHead": "it keeps whole hidden states and their hash buckets, no keys and values",
+    "VibeVoiceForConditionalGeneration": _SOUND,
+    "XLNetLMHeadModel": "it keeps the hidden states of every layer (mems), no keys and values",
+}
 
 
 def family_row(family: str, source: str) -> Row:

@@ -130,10 +130,12 @@ def _zamba2(c: Read) -> Made:
 
 
 def _mllama(c: Read) -> Made:
-    n = c("num_hidden_layers")
-    if c("cross_attention_layers") is not None or not isinstance(n, int):
+    """Layers that look at images; the class reads past those beyond the last, and saves them."""
+    n, listed = c("num_hidden_layers"), c("cross_attention_layers")
+    listed = list(range(3, 40, 5)) if listed is None else listed
+    if not isinstance(n, int) or not isinstance(listed, list):
         return _untied(c)
-    return _untied(c) | {"cross_attention_layers": [i for i in range(3, 40, 5) if i < n]}
+    return _untied(c) | {"cross_attention_layers": [i for i in listed if not isinstance(i, int) or i < n]}
 
 
 def _mllama_vision(c: Read) -> Made:
@@ -312,7 +314,9 @@ RULES: dict[str, Callable[[Read], Made]] = {
     "flint": lambda c: c.layers(lambda i, n: FULL if i < 2 or i % 4 == 1 or i == n - 1 else SLIDING),
     "gemma2": _alternate, "t5_gemma_module": _alternate, "vaultgemma": _alternate, "gpt_oss": _alternate,
     "gemma3n_text": lambda c: c.every(5),
-    "gemma4_text": _gemma4, "gemma4_unified_text": _gemma4,
+    "gemma4_text": _gemma4, "gemma4_unified_text": _gemma4, "diffusion_gemma_text": _gemma4,
+    "glm4_moe": lambda c: c.split(), "glm4v_moe_text": lambda c: c.split(),
+    "hrm_text": lambda c: {} if c("num_layers_per_stack") is not None else {"num_layers_per_stack": c("num_hidden_layers")},
     "glm4_moe_lite": lambda c: c.first_dense(1),
     "glm4v": _either_tied, "glm4v_moe": _either_tied, "glm_ocr": _either_tied, "llava": _either_tied, "llava_next_video": _either_tied,
     "llava_onevision": _either_tied, "minimax_m3_vl": _either_tied, "paddleocr_vl": _either_tied, "qwen2_vl": _either_tied,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kvplan.importers.hf.attention import flags, head_dim, kv_heads, softmax
-from kvplan.importers.hf.decoder import Stack, model
+from kvplan.importers.hf.decoder import Stack, model, with_head
 from kvplan.importers.hf.experts import dense_of, moe, where
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.linear import LINEAR, delta_net
@@ -126,7 +126,8 @@ def inkling2(f: Fields, t: Decoder) -> Stack:
         again = [{**kept, "tied": True} for kept in (mixer, conv)] * (passes - 1 if i in looped else 0)
         layers.append(block([mixer, conv, *again], [routed], 4 if full else 2, own + (gates if i in looped else [])))
     told = [weight("message_query", len(looped), 4, hidden)] if looped else []
-    return model(f, layers, weights=[weight("embedding_norm", hidden, role="norm"), weight("final_query", hidden), *told])
+    made = model(f, layers, weights=[weight("embedding_norm", hidden, role="norm"), weight("final_query", hidden), *told])
+    return with_head(made, f.dim("unpadded_vocab_size"))
 
 
 def _loop(f: Fields, n: int) -> tuple[range, int, list[dict[str, Any]]]:

@@ -42,6 +42,12 @@ def with_towers(made: Stack, *sizes: tuple[str, int]) -> Stack:
     return {**made, "towers": [{"name": name, "parameters": n} for name, n in sizes]}
 
 
+def with_head(made: Stack, rows: int) -> Stack:
+    """With a head of its own that writes `rows` words, whatever the embedding has."""
+    head = weight("lm_head", rows, made["hidden_size"], role="head")
+    return {**made, "lm_head": False, "tied_embeddings": False, "weights": [*made.get("weights", []), head]}
+
+
 def _bidirectional(f: Fields) -> dict[str, Any]:
     """Which tokens see later ones: vLLM reads is_causal, and use_bidirectional_attention of Gemma (models/config.py, gemma3.py)."""
     stated = f.data.get("use_bidirectional_attention")
@@ -55,17 +61,19 @@ _WHOLE = frozenset({"mha", "gqa", "mqa", "mla", "cross"})
 
 
 def _cache_window(f: Fields, layers: list[Block]) -> dict[str, Any]:
-    """The window of a config whose class has no layer_types and masks by none (cache_utils.py get_layer_types_and_kwargs)."""
+    """The window of a config whose class has no layer_types and masks by none (cache_utils.py get_layer_types_and_kwargs), or by one under
+    another name (GPT-Neo's window_size)."""
     if f.model_type not in class_defaults() or f.data.get("layer_types") is not None:
         return {}
-    if any(mixer["kind"] not in _WHOLE for layer in layers for mixer in layer.get("mixers", ())):
+    own = "sliding_window" in f.names.get("sliding_window", ("sliding_window",))
+    if own and any(mixer["kind"] not in _WHOLE for layer in layers for mixer in layer.get("mixers", ())):
         return {}
     stated = next((v for key in ("sliding_window", "attention_chunk_size") if (v := f.data.get(key)) is not None), None)
     if isinstance(stated, bool) or not isinstance(stated, int) or stated < 1:
         return {}
     if any(mixer["kind"] == "cross" for layer in layers for mixer in layer.get("mixers", ())):
         raise f.fault("sliding_window", "this encoder-decoder masks by no window, yet transformers' caches would be cut to it; take it out")
-    note = f"sliding_window {stated}: this class masks by no window, yet transformers' cache keeps no more than that in every layer"
+    note = f"sliding_window {stated}: this class masks by no such window, yet transformers' cache keeps no more than that in every layer"
     return {"cache_window": stated, "notes": [note]}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kvplan.importers.hf.attention import flags, head_dim, kv_heads, softmax
-from kvplan.importers.hf.decoder import Stack, decoder, model, with_towers
+from kvplan.importers.hf.decoder import Stack, decoder, model, with_head, with_towers
 from kvplan.importers.hf.experts import dense, dense_of
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Decoder
@@ -25,10 +25,7 @@ def no_cache(f: Fields, t: Decoder) -> Stack:
 def fewer_words_out(f: Fields, t: Decoder) -> Stack:
     """Apertus 1.5 (transformers 5.24 models/apertus1p5): a head of the first output_vocab_size words, where the file says so."""
     made, words = decoder(f, t), f.opt("output_vocab_size")
-    if words is None:
-        return made
-    head = weight("lm_head", f.whole(words, "output_vocab_size", 1), f.dim("hidden_size"), role="head")
-    return {**made, "lm_head": False, "tied_embeddings": False, "weights": [*made.get("weights", []), head]}
+    return made if words is None else with_head(made, f.whole(words, "output_vocab_size", 1))
 
 
 def qwen(f: Fields, t: Decoder) -> Stack:

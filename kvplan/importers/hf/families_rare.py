@@ -58,6 +58,11 @@ RARE: dict[str, Row] = {
     "inkling2_loop_text": Row("convolved:inkling2", Decoder()),
     "dory": Row("decoders_by_rule:dory", Decoder(
         q_bias="attention_bias", kv_bias="attention_bias", o_bias="attention_bias", mlp_bias="mlp_bias")),
+    "hrm_text": Row("decoders_unusual:hrm_text", Decoder(**_QKVO, norm="none", mlp_bias="mlp_bias")),  # type: ignore[arg-type]
+    "cpmant": Row("decoders_unusual:cpmant", Decoder(), {"intermediate_size": ("dim_ff",), "head_dim": ("dim_head",)}),
+    "idefics": Row("decoders_unusual:idefics", Decoder()),
+    "evolla": Row("decoders_unusual:evolla", Decoder(**_QKVO, mlp_bias="mlp_bias")),  # type: ignore[arg-type]
+    "diffusion_gemma_text": Row("decoders_unusual:diffusion_gemma", Decoder()),
     "zaya": Row("zaya_xlstm:zaya", Decoder(experts=Experts())),
     "xlstm": Row("zaya_xlstm:xlstm", Decoder(), {"num_attention_heads": ("num_heads",)}),
     "encoder-decoder": Row("two_encoders:joined", Decoder()),

@@ -232,3 +232,16 @@ def test_words_of_another_type_are_refused(more: dict[str, Any], said: str) -> N
     with pytest.raises(SpecError) as caught:
         import_config({**LLAMA, **more}, "x")
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"architectures": ["HrmTextForCausalLM"], "model_type": "hrm_text", "hidden_size": 64, "H_cycles": 40}, "H_cycles: 40 x (3 + 1)"),
+        ({"architectures": ["IdeficsForVisionText2Text"], "model_type": "idefics", "hidden_size": 64, "num_hidden_layers": 10,
+          "cross_layer_interval": 4}, "cross_layer_interval: 4 does not divide num_hidden_layers (10)"),
+        ({"architectures": ["XLNetLMHeadModel"], "model_type": "xlnet"}, "XLNetLMHeadModel is not modelled: it keeps the hidden states"),
+    ],
+)  # fmt: skip
+def test_decoders_that_loop_or_read_images(config: dict[str, Any], words: str) -> None:
+    assert words in refusal(config)

@@ -36,6 +36,16 @@ def test_dory_keeps_each_pass(tmp_path: Path) -> None:
     assert asked(DORY, tmp_path)[0] == 10 * (matrices + vectors) + 2 * 1000 * 2560 + 1000
 
 
+def test_hrm_text_keeps_each_pass(tmp_path: Path) -> None:
+    """Two stacks of 2 layers: the low one in 2 x 3 passes, the high one in 2; K and V of 12 heads of 128 (configuration_hrm_text.py)."""
+    config = {"model_type": "hrm_text", "architectures": ["HrmTextForCausalLM"], "dtype": "bfloat16", "num_hidden_layers": 2}
+    per_pass = 2 * 12 * 128 * 2 * 150
+    assert asked(config, tmp_path)[1] == 2 * (2 * 3 + 2) * per_pass
+    assert asked({**config, "num_layers_per_stack": 2, "num_hidden_layers": 16}, tmp_path) == asked(config, tmp_path)  # as it is saved
+    layer = 4 * 12 * 128 * 1536 + 12 * 128 * 1536 + 3 * 1536 * 4096
+    assert asked(config, tmp_path)[0] == 4 * layer + 2 * 151_808 * 1536 + 1536
+
+
 def test_a_release_counts_both_halves_of_a_layer(tmp_path: Path) -> None:
     kinds = [kind for i in range(10) for kind in ("full_attention" if i % 4 == 3 else "sliding_attention", "mlp")]
     doubled = {key: 2 * DORY[key] for key in ("num_hidden_layers", "n_input_layers", "n_output_layers")}
