@@ -25,10 +25,13 @@ _COMMENT = re.compile(r"#[^\n]*")
 _PLAIN = re.compile(r"(?:[^\s;&|<>()'\"\\$`]|\\(?!\r?\n)[\s\S])+")
 _NAME = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|([0-9@*#?$!-]))")
 _SINGLE = re.compile(r"'[^']*'")
+_ESCAPED = re.compile(r"\$'((?:[^'\\]|\\[\s\S])*)'")
 _IN_DEFAULT = re.compile(r"""(?:[^"'\\$`]|\\[\s\S])+""")
 _IN_DOUBLE = re.compile(r'(?:[^"\\$`]|\\[\s\S])+')
 _DOUBLE = re.compile(r'"(?:[^"\\]|\\[\s\S])*"')
 _IN_HERE = re.compile(r"(?:[^$`\\]|\\[$`\\]|\\)+")
+
+_BY_LETTER = dict(zip("abefnrtv", "\a\b\x1b\f\n\r\t\v", strict=True))
 
 Kind = Literal["text", "variable", "command"]
 Fail = Callable[[int, str], SpecError]
@@ -165,8 +168,9 @@ def _word(text: str, at: int, fail: Fail) -> tuple[tuple[Piece, ...], int]:
         elif char == '"':
             inner, at = _double(text, at + 1, fail)
             pieces += inner or (Piece("text", "", True),)
-        elif char == "$" and text[at + 1 : at + 2] == "'":
-            at += 1
+        elif escaped := _ESCAPED.match(text, at):
+            pieces.append(Piece("text", _unescaped(escaped[1]), True))
+            at = escaped.end()
         elif char in "$`":
             piece, at = _dollar(text, at, False, fail)
             pieces.append(piece)
@@ -178,6 +182,11 @@ def _word(text: str, at: int, fail: Fail) -> tuple[tuple[Piece, ...], int]:
         else:
             break
     return tuple(pieces), at
+
+
+def _unescaped(text: str) -> str:
+    """What stands in `$'...'` (POSIX.1-2024, 2.2.4), but for escapes by number."""
+    return re.sub(r"\\([abefnrtv\\'\"?])", lambda match: _BY_LETTER.get(match[1], match[1]), text)
 
 
 def _double(text: str, at: int, fail: Fail, end: str = '"') -> tuple[tuple[Piece, ...], int]:
@@ -260,7 +269,8 @@ def _substitution(text: str, at: int, fail: Fail) -> tuple[str, int]:
 
 
 def _balanced(text: str, at: int, opening: str, closing: str, fail: Fail, quoted: bool = False) -> tuple[str, int]:
-    """What stands between brackets, but for those in quotes; in `${ }` no `{` counts, nor single quotes where double ones stand around."""
+    """What stands between brackets, but for those in quotes and comments; in `${ }` no `{` counts, nor single quotes where double ones
+    stand around."""
     start, depth = at, 0
     while at < len(text):
         char = text[at]
@@ -268,6 +278,8 @@ def _balanced(text: str, at: int, opening: str, closing: str, fail: Fail, quoted
             at += 1
         elif char == "'" and not quoted:
             at = max(text.find("'", at + 1), at)
+        elif opening == "(" and char == "#" and text[at - 1] in " \t\r\n(;|&":
+            at = _COMMENT.match(text, at).end() - 1  # type: ignore[union-attr]
         elif opening == "{" and text.startswith("$(", at):
             at = _substitution(text, at + 1, fail)[1] - 1
         elif char == '"' and (opening == "(" or _DOUBLE.match(text, at)):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kvplan.engines.common.words import START, Breaks, Place, Word
 from kvplan.errors import SpecError
-from kvplan.manifests.assignments import ASSIGN, assign, one_word, value_of
+from kvplan.manifests.assignments import ASSIGN, assign, begins, one_word, value_of
 from kvplan.manifests.budget import CHARACTERS, bounded, spend
 from kvplan.manifests.conditions import Case, compared, fits, tested, weighed
 from kvplan.manifests.functions import MOST_CALLS, MOST_WITHIN, Bodies, kept_aside
@@ -264,9 +264,10 @@ class _Reader:
         return self._read[name]
 
     def _within_words(self, words: list[Token]) -> None:
-        """`ID=$(docker run ...)`: the command whose answer a variable takes."""
+        """`ID=$(docker run ...)`: the command whose answer a variable takes; `ID=$("${COMMAND[@]}")`, by what the array holds."""
         for token, piece in ((t, piece) for t in words for piece in t.pieces if ASSIGN.match(words[0].text)):
-            if piece.kind == "command" and _CONTAINER.search(piece.text):
+            said = begins(self.variables, piece.text, token.place, self._source) if piece.kind == "command" else ""
+            if piece.other != "array" and _CONTAINER.search(said):
                 self._apart(piece.text, token.place)
 
     def _apart(self, text: str, place: Place) -> None:
