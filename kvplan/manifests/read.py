@@ -161,7 +161,7 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
         yield from dockerfile.read(text, source, beside)
         return
     if presets.is_presets(text, source):
-        yield from presets.read(text, source)
+        yield from presets.read(text)
         return
     if hcl.is_terraform(source):
         yield from hcl.read(text, source, lambda held: _held(held, source, env, beside))
