@@ -12,6 +12,7 @@ from kvplan.errors import SpecError
 from kvplan.manifests import cloud_run, docker_run, foreign, images, runpod
 from kvplan.manifests.budget import spend
 from kvplan.manifests.host import Limits
+from kvplan.manifests.placed import runs_from
 from kvplan.manifests.programs import CONTAINERS, DETACHED, ELSEWHERE, LAUNCHERS, SHELLS, base, for_shell, kserve_words, ssh_target
 from kvplan.manifests.script import read_script
 from kvplan.manifests.words import ASIDE, Command, Script
@@ -119,7 +120,10 @@ def _launched(command: Command, source: str, files: Files, depth: int) -> Iterat
     """The command that a launcher takes: as one word, or as all that follow."""
     if not command.words or base(command.words[0].text) not in LAUNCHERS or depth >= MAX_NESTED:
         return
+    first = runs_from(command.words)
     for n, word in enumerate(command.words[1:], 1):
+        if first is None or n < first:
+            continue
         if " " in word.text.strip():
             env = {**command.env, **_env_prefix(command.words[:n])}
             yield from _text(word, env, source, files, depth)
