@@ -38,6 +38,11 @@ def config_map(config: Item, pods: Sequence[Item], others: Sequence[Item], n: in
     hardware = of_pod(mounts[0], list(mounts[0].get("containers")), others) if mounts else None
     for key, item in config.get("data").items():
         for start, site in held(item, key, n, source):
-            yield start, site if hardware is None else site._replace(
-                device=hardware.device, n_devices=hardware.n_devices, why=hardware.why, place=hardware.place, findings=hardware.findings
+            yield (
+                start,
+                site
+                if hardware is None
+                else site._replace(
+                    device=hardware.device, n_devices=hardware.n_devices, why=hardware.why, place=hardware.place, findings=hardware.findings
+                ),
             )

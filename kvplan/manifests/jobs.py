@@ -24,6 +24,7 @@ _LITERAL = re.compile(r"'([^']*)'|(-?\d[\d.]*|true)")
 _VARIABLE = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*(\|[^{}]*|[.\[][^{}]*)?\}\}")
 _MACRO = re.compile(r"\$\{([A-Za-z_][\w.-]*)\}")
 _REMARK = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
+_NO_REMARK = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|(?<=\s)#", re.DOTALL)
 #: What llama-swap itself fills in.
 SWAPS = {"PORT": "8080", "MODEL_ID": "model", "PID": "1"}
 _OF_SWAP = ("ttl", "cmdStop", "checkEndpoint", "useModelName", "aliases")
@@ -53,7 +54,8 @@ def swap(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
         for _ in range(4):  # macros of macros
             word = replaced(_MACRO, lambda m, own=own: own.get(m[1], m[0].replace("${env.", "${")), word)  # type: ignore[misc]
         env = {pair[0]: Word(pair[2], entry.place) for entry in item.get("env") if (pair := entry.text.partition("="))[1]}
-        text = re.sub(r"(?<!\\)\n", " \\\n", word.text.rstrip())  # one command, whatever its lines
+        text = re.sub(r"(?<!\\)\n", " \\\n", word.text.rstrip())  # one command, whatever its lines (billziss-gh/golib shlex.go)
+        text = _NO_REMARK.sub(lambda m: m[0] if m[0] != "#" else "\\#", text)  # behind a word it is none: its words are the server's
         found = scripts(read_script(text, source, base=word.place, breaks=word.breaks, env=env), source)
         unread = Start("", (), env, word.place, item.end_line, foreign=f"of the command {' '.join(text.split())[:60]!r}")
         for start in found or ([unread] if command else []):

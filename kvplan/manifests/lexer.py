@@ -75,8 +75,8 @@ class Lines:
         return Place(self._base.line + line - 1, column + (self._base.column if line == 1 else 1))
 
 
-def tokens(text: str, source: str, base: Place = START, breaks: Breaks = ()) -> Iterator[Token]:
-    """The tokens of a script. Raises SpecError at an unbalanced quote or bracket, or past MAX_TOKENS."""
+def tokens(text: str, source: str, base: Place = START, breaks: Breaks = (), *, remarks: bool = True) -> Iterator[Token]:
+    """The tokens of a script. `remarks`: whether there are any. Raises SpecError at an unbalanced quote or bracket, or past MAX_TOKENS."""
     lines, at, count = Lines(text, base, breaks), 0, 0
     waiting: list[tuple[Token, str, bool]] = []
 
@@ -87,7 +87,7 @@ def tokens(text: str, source: str, base: Place = START, breaks: Breaks = ()) -> 
         if blank := _BLANK.match(text, at):
             at = blank.end()
             continue
-        if comment := _COMMENT.match(text, at):
+        if remarks and (comment := _COMMENT.match(text, at)):
             at = comment.end()
             continue
         count += 1
@@ -133,8 +133,8 @@ def tokens(text: str, source: str, base: Place = START, breaks: Breaks = ()) -> 
 
 
 def split(whole: Word, source: str) -> Iterator[Word]:
-    """The words of a string that no shell reads: operators are words like others."""
-    for token in tokens(whole.text, source, whole.place, whole.breaks):
+    """The words of a string that no shell reads: operators and `#` are words like others (go-shellwords, Python's shlex, systemd)."""
+    for token in tokens(whole.text, source, whole.place, whole.breaks, remarks=False):
         if token.kind == "operator" and token.text == "\n":
             continue
         text = "".join(p.text if p.kind == "text" else f"${p.text}" for p in token.pieces) if token.kind == "word" else token.text

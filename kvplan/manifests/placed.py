@@ -1,20 +1,22 @@
-"""Where, among the words of ssh, tmux, docker and their like, the command stands that they run: a name before it is none."""
+"""Where, among the words of ssh, tmux, docker and their like, the command stands that they run: a name before it is none. What a shell
+loses of one."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from kvplan.engines.common.words import Word
+from kvplan.engines.common.words import Finding, Word
 from kvplan.manifests.programs import CONTAINERS, LAUNCHERS, RUNS, base
+from kvplan.manifests.words import Command
 
 #: Programs that run none of the names that they are told.
 IDLE = frozenset({
-    "systemctl", "service", "rc-service", "journalctl", "supervisorctl", "launchctl", "loginctl", "pkill", "pgrep", "kill", "killall", "pidof",
-    "ps", "ss", "lsof", "fuser", "cp", "mv", "ln", "ls", "rm", "install", "chmod", "chown", "chgrp", "setcap", "restorecon", "chcon", "tail",
-    "head", "cat", "less", "grep", "sed", "awk", "tee", "touch", "mkdir", "rmdir", "test", "stat", "file", "ldd", "strip", "which", "whereis",
-    "curl", "wget", "tar", "unzip", "rsync", "scp", "git", "cmake", "ninja", "apt", "apt-get", "dnf", "yum", "pacman", "zypper", "brew", "ufw",
-    "useradd", "usermod", "groupadd", "update-alternatives",
+    "systemctl", "service", "rc-service", "journalctl", "supervisorctl", "launchctl", "loginctl", "pkill", "pgrep", "kill", "killall",
+    "pidof", "ps", "ss", "lsof", "fuser", "cp", "mv", "ln", "ls", "rm", "install", "chmod", "chown", "chgrp", "setcap", "restorecon",
+    "chcon", "tail", "head", "cat", "less", "grep", "sed", "awk", "tee", "touch", "mkdir", "rmdir", "test", "stat", "file", "ldd",
+    "strip", "which", "whereis", "curl", "wget", "tar", "unzip", "rsync", "scp", "git", "cmake", "ninja", "apt", "apt-get", "dnf",
+    "yum", "pacman", "zypper", "brew", "ufw", "useradd", "usermod", "groupadd", "update-alternatives",
 })  # fmt: skip
 _TMUX = re.compile(r"new(-session|-window|w)?|split(-window|w)|respawn(-pane|-window|p|w)|send(-keys)?")
 #: Options that take a word, by program: those of containers before and behind the verb.
@@ -72,3 +74,21 @@ def _past(rest: Sequence[Word], n: int, names: int, program: str) -> int:
         names -= not rest[n].text.startswith("-")
         n += 2 if _TAKES[program].fullmatch(rest[n].text) else 1
     return n
+
+
+def lost_behind(after: Sequence[Command]) -> tuple[Finding, ...]:
+    """A command that is an option: the line before it was to go on, and does not."""
+    first = after[0].words[0] if after else Word("")
+    if not re.match(r"--[a-z]", first.text):
+        return ()
+    message = f"the shell takes {first.text[:60]} for a command: the line before does not end in a lone \\, and the engine never sees it"
+    return (Finding("cut-command", "warning", message, first.place),)
+
+
+def in_a_remark(text: Word) -> tuple[Finding, ...]:
+    """An option behind a `#` of a shell's text that YAML has folded to one line: the shell takes no notice of it."""
+    match = re.search(r"(?<=\s)#[^\n]*?\s(--[a-z][\w-]*)", text.text) if text.breaks else None
+    if match is None:
+        return ()
+    message = f"{match[1]} stands behind a # in a text that is folded to one line: the shell skips it and all that follows on it"
+    return (Finding("cut-command", "warning", message, text.place),)

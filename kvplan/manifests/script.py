@@ -265,10 +265,9 @@ class _Reader:
 
     def _within_words(self, words: list[Token]) -> None:
         """`ID=$(docker run ...)`: the command whose answer a variable takes; `ID=$("${COMMAND[@]}")`, by what the array holds."""
-        for token, piece in ((t, piece) for t in words for piece in t.pieces if ASSIGN.match(words[0].text)):
-            said = begins(self.variables, piece.text, token.place, self._source) if piece.kind == "command" else ""
-            if piece.other != "array" and _CONTAINER.search(said):
-                self._apart(piece.text, token.place)
+        for t, piece in ((one, piece) for one in words for piece in one.pieces if ASSIGN.match(words[0].text) and piece.other != "array"):
+            if piece.kind == "command" and _CONTAINER.search(begins(self.variables, piece.text, t.place, self._source)):
+                self._apart(piece.text, t.place)
 
     def _apart(self, text: str, place: Place) -> None:
         """Reads a text that runs among the script's own commands."""

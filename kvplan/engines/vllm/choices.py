@@ -134,7 +134,10 @@ CHOICES: dict[str, Times] = {
         ("0.31.0", ""): "ultraquant_4bit",
         ("0.32.0", ""): "octave_k3v3 octave_k3v3_compact octave_k3v4",
     },
-    "--quantization": {**_METHODS, ("0.16.0", ""): "*"},  # arg_utils.py: from 0.17 on any text, which the checkpoint's own method may replace
+    "--quantization": {
+        **_METHODS,
+        ("0.16.0", ""): "*",
+    },  # arg_utils.py: from 0.17 on any text, which the checkpoint's own method may replace
     "--config-format": {("", ""): "auto hf mistral"},
     "--optimization-level": {("", ""): "0 1 2 3"},
     "--dtype": {("", ""): "auto bfloat16 float float16 float32 half"},

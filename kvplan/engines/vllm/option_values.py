@@ -33,7 +33,7 @@ EXPERTS = tuple(sorted({word for words in CHOICES["--moe-backend"].values() for 
 
 
 def check_options(options: Options, release: str, *, any_method: bool = False) -> None:
-    """Raises SpecError for a value that its option does not take, of that release. `any_method`: the checkpoint may take any for its own."""
+    """Raises SpecError for a value that its option does not take, of that release. `any_method`: the checkpoint may have any."""
     for key in ("quantization", "draft_quantization"):
         if (word := options.text(key)) and word not in METHODS and not (any_method and key == "quantization"):
             raise SpecError("engine_option", [(key, f"{word[:60]!r} is no method of vLLM's; leave it out, or write one such as fp8")])

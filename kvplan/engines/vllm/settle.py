@@ -44,8 +44,8 @@ from kvplan.engines.vllm.kinds import least_room
 from kvplan.engines.vllm.media import passed
 from kvplan.engines.vllm.model import as_pooled, as_run, as_target, encodes, indexed, left, length_served, pools
 from kvplan.engines.vllm.option_values import METHODS, check_options, skipped_layers
-from kvplan.engines.vllm.quantised import may_take_any
 from kvplan.engines.vllm.overrides import overridden, unmodelled
+from kvplan.engines.vllm.quantised import may_take_any
 from kvplan.engines.vllm.registered import before_its_class, of_a_branch, trust_taken
 from kvplan.engines.vllm.rings import kda_told, pooled
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules, since
