@@ -12,6 +12,8 @@ from __future__ import annotations
 from kvplan.engines.common.arguments import Times
 from kvplan.engines.vllm.keys import KINDS, VALUES
 
+#: Option -> the first release whose parser takes any text for it: a word of no release is for the plan to refuse (engine/arg_utils.py).
+ANY_WORD = {"--quantization": "0.17"}
 _BACKENDS: dict[tuple[str, str], str] = {
     ("", ""): (
         "CPU_ATTN CUSTOM CUTLASS_MLA FLASHINFER FLASHINFER_MLA FLASHMLA FLASHMLA_SPARSE FLASH_ATTN FLASH_ATTN_MLA FLEX_ATTENTION "
@@ -134,10 +136,7 @@ CHOICES: dict[str, Times] = {
         ("0.31.0", ""): "ultraquant_4bit",
         ("0.32.0", ""): "octave_k3v3 octave_k3v3_compact octave_k3v4",
     },
-    "--quantization": {
-        **_METHODS,
-        ("0.16.0", ""): "*",
-    },  # arg_utils.py: from 0.17 on any text, which the checkpoint's own method may replace
+    "--quantization": _METHODS,
     "--config-format": {("", ""): "auto hf mistral"},
     "--optimization-level": {("", ""): "0 1 2 3"},
     "--dtype": {("", ""): "auto bfloat16 float float16 float32 half"},

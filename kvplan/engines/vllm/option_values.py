@@ -27,7 +27,7 @@ def skipped_layers(options: Options) -> frozenset[str]:
 
 
 #: Methods of quantisation of any release.
-METHODS = frozenset(word for words in CHOICES["--quantization"].values() for word in words.split()) - {"*"}
+METHODS = frozenset(word for words in CHOICES["--quantization"].values() for word in words.split())
 #: Kernels of experts of any release.
 EXPERTS = tuple(sorted({word for words in CHOICES["--moe-backend"].values() for word in words.split()}))
 
