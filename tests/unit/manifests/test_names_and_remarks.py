@@ -53,7 +53,7 @@ def said(one: Found, rule: str) -> str:
         "ssh host docker stop llama-server", "ssh host pkill -f llama-server", "sudo cp build/bin/llama-server /usr/local/bin/llama-server",
         "sudo install -m755 llama-server /usr/local/bin", "nohup tail -f llama-server", "timeout 5 curl llama-server",
         "tmux kill-session -t llama-server", "tmux has-session -t llama-server", "tmux new -ds llama-server",
-        "screen -S llama-server -X quit", "kubectl logs -f llama-server", 
+        "screen -S llama-server -X quit", "kubectl logs -f llama-server",
         "kubectl rollout restart deployment/llama-server", "kubectl exec deploy/llama-server -- nvidia-smi",
         "sudo -u llm cmake --build build -t llama-server", 'sudo pkill -f "vllm serve /models/x"',
     ],
