@@ -257,3 +257,50 @@ def test_a_word_that_is_no_method_beside_a_checkpoint_of_modelopts(model: str, s
     (verdict,) = check([Source("x.sh", command)], planned, device="b200")
     assert verdict.status == status
     assert ("ModelOpt" in " ".join(one.message for one in verdict.findings)) == (status == "fits")
+
+
+UNIT = r"""
+    [Service]
+    Environment="ARGS=-c 8192 -np 2" KEYS=q8_0 "NAME=a b"
+    ExecStart=/usr/bin/llama-server \
+      # the model
+      -m /models/x.gguf \
+    ; and more
+      $ARGS -ctk ${KEYS} --alias ${NAME} \
+      -b 512
+    """
+
+
+def test_remarks_and_variables_of_a_unit() -> None:
+    """systemd.syntax(7): remarks within a line that goes on are skipped; systemd.service(5): `$NAME` alone is split, `${NAME}` never."""
+    (one,) = found(UNIT, "llm.service")
+    assert one.model == "/models/x.gguf"
+    assert {key: one.question[key] for key in ("max_model_len", "max_num_seqs", "max_num_batched_tokens", "kv_dtype")} == {
+        "max_model_len": 8192, "max_num_seqs": 2, "max_num_batched_tokens": 512, "kv_dtype": "q8_0/f16",
+    }  # fmt: skip
+    assert not rules(one)
+
+
+def test_a_variable_within_a_word_of_a_unit_stays_as_it_stands() -> None:
+    """systemd's replace_env_argv: without braces a variable is a word of its own, or none; a shell's text is the shell's."""
+    lines = "[Service]\nEnvironment=M=Qwen/Qwen3-8B N=8192\nExecStart="
+    (literal,) = found(f"{lines}vllm serve --model=$M --max-model-len=${{N}}\n", "a.service")
+    assert (literal.model, literal.question["max_model_len"]) == ("$M", 8192)
+    assert "within a word: write ${M}" in said(literal, "not-expanded")
+    (shell,) = found(f"{lines}/bin/sh -c 'exec vllm serve --model=$M --max-model-len=$N'\n", "a.service")
+    assert (shell.model, shell.question["max_model_len"], rules(shell)) == ("Qwen/Qwen3-8B", 8192, set())
+
+
+def test_numbers_of_a_file_of_options_are_yamls() -> None:
+    """PyYAML reads YAML 1.1, and vLLM hands on str() of what it read: 8_192 is 8192, 010 is 8, 0x1000 is 4096."""
+    (one,) = found(
+        "vllm serve m/x --config c.yaml", c_yaml="max-model-len: 8_192\ntensor-parallel-size: 010\nmax-num-batched-tokens: 0x1000\n"
+    )
+    assert one.question == {"max_model_len": 8192, "tp": 8, "max_num_batched_tokens": 4096}
+
+
+def test_arguments_of_a_container_that_are_no_list() -> None:
+    """core/v1 Container: args is a list of strings."""
+    pod = "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - image: vllm/vllm-openai:v0.11.0\n    args: '--model Qwen/Qwen3-8B'\n"
+    (one,) = found(pod, "pod.yaml")
+    assert "args is no list" in said(one, "not-text")
