@@ -254,6 +254,7 @@ ARGUMENTS = Arguments(
     length_bound=True,
     choices=CHOICES,
     any_word=ANY_WORD,
+    truths={"--enable-chunked-prefill": "0.8.5", "--multi-step-stream-outputs": "0.8.5"},  # utils.py StoreBoolean
     objects=OBJECTS,
     bounds=BOUNDS,
     packed_only=NEEDS_SETTINGS,

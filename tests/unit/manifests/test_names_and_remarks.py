@@ -304,3 +304,10 @@ def test_arguments_of_a_container_that_are_no_list() -> None:
     pod = "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - image: vllm/vllm-openai:v0.11.0\n    args: '--model Qwen/Qwen3-8B'\n"
     (one,) = found(pod, "pod.yaml")
     assert "args is no list" in said(one, "not-text")
+
+
+def test_llama_cpp_has_no_value_behind_an_equals_sign() -> None:
+    """llama.cpp common/arg.cpp common_params_parse_ex: the whole word is looked up, and one that is not there stops it."""
+    for command in ("llama-server -m x.gguf --ctx-size=8192", "llama-server -m x.gguf -c8192"):
+        (one,) = found(command)
+        assert "takes its value as a word of its own" in said(one, "bad-value")
