@@ -374,7 +374,7 @@ def _shell(after: Sequence[Word], env: Mapping[str, Word], source: str, files: F
 
 
 def _docker(after: Sequence[Word], command: Command, source: str, files: Mapping[str, tuple[str, Place]], depth: int) -> Iterator[Start]:
-    run = docker_run.read(after, files, command.place)
+    run = docker_run.read(after, files, command.place, is_docker=base(command.words[0].text) == "docker")
     if run.image is None or depth >= MAX_NESTED:
         return
     args, end = after[run.image + 1 :] or None, command.end_line

@@ -198,14 +198,19 @@ def _on(service: Item, env: Mapping[str, Word]) -> tuple[str, ...]:
         if any("gpu" in cap.text for cap in entry.get("capabilities")):
             ids, count = entry.get("device_ids"), entry.get("count")
             if isinstance(ids.value, list):
-                named = tuple(one.text for one in ids)
-                return () if any("$" in name for name in named) else named
+                return _named(ids)
             return _first(count.text) if count else ALL
     gpus = service.get("gpus")
     if gpus and not isinstance(gpus.value, list):
         return _first(gpus.text)
     picked = "CUDA_VISIBLE_DEVICES" in env and "NVIDIA_VISIBLE_DEVICES" not in env
     return ALL if service.get("runtime").text == "nvidia" and picked else ()
+
+
+def _named(ids: Item) -> tuple[str, ...]:
+    """Devices by their ids, which dockerd joins with commas (daemon/nvidia_linux.go): one text may hold several. None where one is open."""
+    named = tuple(part.strip() for one in ids for part in one.text.split(",") if part.strip())
+    return () if any("$" in name for name in named) else ALL if "all" in named else named
 
 
 def _first(count: str) -> tuple[str, ...]:
@@ -219,7 +224,7 @@ def _devices(service: Item) -> Given | None:
             continue
         ids, count = entry.get("device_ids"), entry.get("count")
         if isinstance(ids.value, list):
-            return Given(len(ids.value), "device_ids", ids.place)
+            return Given(len(named), "device_ids", ids.place) if (named := _named(ids)) not in ((), ALL) else None
         if n := count.count("count"):
             return n
     gpus = service.get("gpus")

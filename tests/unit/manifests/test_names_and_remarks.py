@@ -311,3 +311,29 @@ def test_llama_cpp_has_no_value_behind_an_equals_sign() -> None:
     for command in ("llama-server -m x.gguf --ctx-size=8192", "llama-server -m x.gguf -c8192"):
         (one,) = found(command)
         assert "takes its value as a word of its own" in said(one, "bad-value")
+
+
+@pytest.mark.parametrize(
+    ("program", "gpus", "stops"),
+    [
+        ("docker", "device=0,1", True),
+        ("docker", '"device=GPU-a,GPU-b"', True),
+        ("docker", "'\"device=0,1\"'", False),
+        ("docker", '"\\"device=0,1\\""', False),
+        ("podman", "device=0,1", False),
+    ],
+)
+def test_ids_and_a_count_of_docker(program: str, gpus: str, stops: bool) -> None:
+    """docker/cli opts/gpus.go: fields apart by commas, one alone is a count; dockerd: "cannot set both Count and DeviceIDs"."""
+    (one,) = found(f"{program} run --gpus {gpus} vllm/vllm-openai:v0.11.0 --model m/x -tp 2")
+    assert one.question["n_devices"] == 2
+    assert ("for a count" in said(one, "bad-value")) is stops
+
+
+@pytest.mark.parametrize(("ids", "n"), [("['0,1,2,3']", 4), ("['0', '1']", 2), ("['${GPUS}']", None), ("['all']", None)])
+def test_ids_of_one_text_in_a_compose_file(ids: str, n: int | None) -> None:
+    """moby daemon/nvidia_linux.go: NVIDIA_VISIBLE_DEVICES is the ids joined by commas."""
+    devices = f"{{reservations: {{devices: [{{driver: nvidia, device_ids: {ids}, capabilities: [gpu]}}]}}}}"
+    text = f"services:\n  a:\n    image: vllm/vllm-openai:v0.11.0\n    command: --model m/x\n    deploy: {{resources: {devices}}}\n"
+    (one,) = found(text, "compose.yaml")
+    assert one.question.get("n_devices") == n
