@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from kvplan.engines.common.words import Finding, Given, Unresolved, Word
 from kvplan.manifests import images
@@ -66,12 +67,12 @@ def read(document: Item, n: int, source: str, asked: Mapping[str, Word], beside:
         )
         found = [pulled(start, pulls, "the services") for start in found] or _unbuilt(name, service, asked, made is not None)
         for k, start in enumerate(placed(one, service.place, service.end_line)._replace(mounts=mounts) for one in found):
-            span = service.span
+            span, given = service.span, _given(service, asked)
             together = f"{n} {' '.join(one.text for one in service.get('profiles'))}"
             yield start, Site(
-                f"services/{name}", n, None, _devices(service), 1, NO_DEVICE, service.place, tuple(findings), span,
+                f"services/{name}", n, None, _devices(given), 1, NO_DEVICE, service.place, tuple(findings), span,
                 host="" if _is_off(service) or (k and not start.host) else together,  # its script's other branches run alone
-                on=_on(service, env), limits=of_service(service), copies=_copies(service), unresolved=_absent(service),
+                on=_on(given, env), limits=of_service(given), copies=_copies(given), unresolved=_absent(service),
             )  # fmt: skip
 
 
@@ -155,6 +156,16 @@ def _listed(service: Item, beside: ReadBeside) -> tuple[dict[str, Word], list[Fi
 def _text(item: Item, asked: Mapping[str, Word]) -> Word:
     """A scalar with ${NAME}, ${NAME:-default} replaced; a name that nobody gives stays open."""
     return filled(Word(item.text, item.body, (), item.breaks), asked)
+
+
+def _given(item: Item, asked: Mapping[str, Word]) -> Item:
+    """The same with its variables filled in."""
+    if isinstance(item.value, dict):
+        return replace(item, value={key: _given(one, asked) for key, one in item.items()})
+    if isinstance(item.value, list):
+        return replace(item, value=[_given(one, asked) for one in item])
+    text = _text(item, asked).text if "$" in item.text else item.text
+    return item if text == item.text else replace(item, value=text, text=text)
 
 
 def _words(item: Item, asked: Mapping[str, Word], source: str) -> list[Word] | None:

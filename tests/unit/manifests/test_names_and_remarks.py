@@ -330,7 +330,9 @@ def test_ids_and_a_count_of_docker(program: str, gpus: str, stops: bool) -> None
     assert ("for a count" in said(one, "bad-value")) is stops
 
 
-@pytest.mark.parametrize(("ids", "n"), [("['0,1,2,3']", 4), ("['0', '1']", 2), ("['${GPUS}']", None), ("['all']", None)])
+@pytest.mark.parametrize(
+    ("ids", "n"), [("['0,1,2,3']", 4), ("['0', '1']", 2), ("['${GPUS}']", None), ("['${GPUS:-${ALL:-2,3}}']", 2), ("['all']", None)]
+)
 def test_ids_of_one_text_in_a_compose_file(ids: str, n: int | None) -> None:
     """moby daemon/nvidia_linux.go: NVIDIA_VISIBLE_DEVICES is the ids joined by commas."""
     devices = f"{{reservations: {{devices: [{{driver: nvidia, device_ids: {ids}, capabilities: [gpu]}}]}}}}"
