@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
-from kvplan.engines.common.words import Word
+from kvplan.engines.common.words import Place, Word
 from kvplan.manifests.held import Value
 from kvplan.manifests.lexer import Token, tokens
 from kvplan.manifests.variables import Variables
 
 ASSIGN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
+_FIRST = re.compile(r"\s*(\"\$\{\w+\[@\]\}\"|\"?\$\{?\w+\}?\"?)(?=\s|$)")
 
 
 def assign(variables: Variables, token: Token, source: str, *, exported: bool) -> None:
@@ -44,3 +45,12 @@ def value_of(variables: Variables, token: Token, match: re.Match[str], source: s
 def one_word(value: Value, token: Token) -> Word:
     """A value as one word: what stands before a command for it alone."""
     return value.words[0] if len(value.words) == 1 else Word(" ".join(w.text for w in value.words), token.place)
+
+
+def begins(variables: Variables, text: str, place: Place, source: str) -> str:
+    """The text of a command, with what its first word holds where that is a variable."""
+    first = _FIRST.match(text)
+    if first is None:
+        return text
+    pieces = next(tokens(first[1], source, place)).pieces
+    return " ".join(word.text for word in variables.expand(pieces, place)) + text[first.end() :]

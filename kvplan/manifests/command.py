@@ -12,6 +12,7 @@ from kvplan.errors import SpecError
 from kvplan.manifests import cloud_run, docker_run, foreign, images, runpod
 from kvplan.manifests.budget import spend
 from kvplan.manifests.host import Limits
+from kvplan.manifests.placed import in_a_remark, lost_behind, runs_from
 from kvplan.manifests.programs import CONTAINERS, DETACHED, ELSEWHERE, LAUNCHERS, SHELLS, base, for_shell, kserve_words, ssh_target
 from kvplan.manifests.script import read_script
 from kvplan.manifests.words import ASIDE, Command, Script
@@ -119,7 +120,10 @@ def _launched(command: Command, source: str, files: Files, depth: int) -> Iterat
     """The command that a launcher takes: as one word, or as all that follow."""
     if not command.words or base(command.words[0].text) not in LAUNCHERS or depth >= MAX_NESTED:
         return
+    first = runs_from(command.words)
     for n, word in enumerate(command.words[1:], 1):
+        if first is None or n < first:
+            continue
         if " " in word.text.strip():
             env = {**command.env, **_env_prefix(command.words[:n])}
             yield from _text(word, env, source, files, depth)
@@ -272,7 +276,7 @@ def scripts(script: Script, source: str, depth: int = 0) -> list[Start]:
     found: list[Start] = []
     running: set[str] = set()
     for n, command in enumerate(script.commands):
-        lost = (*_lost(script.commands[n + 1 : n + 2]), *_unclosed(script))
+        lost = (*lost_behind(script.commands[n + 1 : n + 2]), *_unclosed(script))
         for one in list(starts(command, source, script.files, depth)) or _handed(command, script.files):
             one = one._replace(faults=(*one.faults, *lost))
             stays = one.stays or command.stays
@@ -314,15 +318,6 @@ def _pulls(command: Command) -> bool:
     """`ollama pull MODEL`."""
     texts = [w.text for w in command.words[-3:]]
     return len(texts) == 3 and base(texts[0]) == "ollama" and texts[1] == "pull" and not texts[2].startswith("-")
-
-
-def _lost(after: Sequence[Command]) -> tuple[Finding, ...]:
-    """A command that is an option: the line before it was to go on, and does not."""
-    first = after[0].words[0] if after else Word("")
-    if not re.match(r"--[a-z]", first.text):
-        return ()
-    message = f"the shell takes {first.text[:60]} for a command: the line before does not end in a lone \\, and the engine never sees it"
-    return (Finding("cut-command", "warning", message, first.place),)
 
 
 def _text(
@@ -375,11 +370,11 @@ def _shell(after: Sequence[Word], env: Mapping[str, Word], source: str, files: F
     word = after[n]
     script = read_script(word.text, source, base=word.place, breaks=word.breaks, env=env, arguments=after[n + 1 :] or None)
     for one in scripts(script._replace(files={**files, **script.files}), source, depth + 1):
-        yield left_open(one, word.missing)
+        yield left_open(one._replace(faults=(*one.faults, *in_a_remark(word))), word.missing)
 
 
 def _docker(after: Sequence[Word], command: Command, source: str, files: Mapping[str, tuple[str, Place]], depth: int) -> Iterator[Start]:
-    run = docker_run.read(after, files, command.place)
+    run = docker_run.read(after, files, command.place, is_docker=base(command.words[0].text) == "docker")
     if run.image is None or depth >= MAX_NESTED:
         return
     args, end = after[run.image + 1 :] or None, command.end_line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from kvplan.engines.common.words import Finding, Given, Unresolved, Word
 from kvplan.manifests import images
@@ -66,12 +67,12 @@ def read(document: Item, n: int, source: str, asked: Mapping[str, Word], beside:
         )
         found = [pulled(start, pulls, "the services") for start in found] or _unbuilt(name, service, asked, made is not None)
         for k, start in enumerate(placed(one, service.place, service.end_line)._replace(mounts=mounts) for one in found):
-            span = service.span
+            span, given = service.span, _given(service, asked)
             together = f"{n} {' '.join(one.text for one in service.get('profiles'))}"
             yield start, Site(
-                f"services/{name}", n, None, _devices(service), 1, NO_DEVICE, service.place, tuple(findings), span,
+                f"services/{name}", n, None, _devices(given), 1, NO_DEVICE, service.place, tuple(findings), span,
                 host="" if _is_off(service) or (k and not start.host) else together,  # its script's other branches run alone
-                on=_on(service, env), limits=of_service(service), copies=_copies(service), unresolved=_absent(service),
+                on=_on(given, env), limits=of_service(given), copies=_copies(given), unresolved=_absent(service),
             )  # fmt: skip
 
 
@@ -157,6 +158,16 @@ def _text(item: Item, asked: Mapping[str, Word]) -> Word:
     return filled(Word(item.text, item.body, (), item.breaks), asked)
 
 
+def _given(item: Item, asked: Mapping[str, Word]) -> Item:
+    """The same with its variables filled in."""
+    if isinstance(item.value, dict):
+        return replace(item, value={key: _given(one, asked) for key, one in item.items()})
+    if isinstance(item.value, list):
+        return replace(item, value=[_given(one, asked) for one in item])
+    text = _text(item, asked).text if "$" in item.text else item.text
+    return item if text == item.text else replace(item, value=text, text=text)
+
+
 def _words(item: Item, asked: Mapping[str, Word], source: str) -> list[Word] | None:
     """A list as it is, or a string split like a shell would."""
     if not item:
@@ -198,14 +209,19 @@ def _on(service: Item, env: Mapping[str, Word]) -> tuple[str, ...]:
         if any("gpu" in cap.text for cap in entry.get("capabilities")):
             ids, count = entry.get("device_ids"), entry.get("count")
             if isinstance(ids.value, list):
-                named = tuple(one.text for one in ids)
-                return () if any("$" in name for name in named) else named
+                return _named(ids)
             return _first(count.text) if count else ALL
     gpus = service.get("gpus")
     if gpus and not isinstance(gpus.value, list):
         return _first(gpus.text)
     picked = "CUDA_VISIBLE_DEVICES" in env and "NVIDIA_VISIBLE_DEVICES" not in env
     return ALL if service.get("runtime").text == "nvidia" and picked else ()
+
+
+def _named(ids: Item) -> tuple[str, ...]:
+    """Devices by their ids, which dockerd joins with commas (daemon/nvidia_linux.go): one text may hold several. None where one is open."""
+    named = tuple(part.strip() for one in ids for part in one.text.split(",") if part.strip())
+    return () if any("$" in name for name in named) else ALL if "all" in named else named
 
 
 def _first(count: str) -> tuple[str, ...]:
@@ -219,7 +235,7 @@ def _devices(service: Item) -> Given | None:
             continue
         ids, count = entry.get("device_ids"), entry.get("count")
         if isinstance(ids.value, list):
-            return Given(len(ids.value), "device_ids", ids.place)
+            return Given(len(named), "device_ids", ids.place) if (named := _named(ids)) not in ((), ALL) else None
         if n := count.count("count"):
             return n
     gpus = service.get("gpus")

@@ -39,8 +39,8 @@ def option_words(document: Item, *, placed: bool) -> list[Word]:
             out += [Word(name, place), Word(item.text, place, open_names(item))]
         elif isinstance(item.value, dict):
             out += [Word(name, place), Word(json.dumps(item.plain(), default=str), place)]
-        elif item.value not in (False, None):
-            out += [Word(name, place), Word(item.text, place)]
+        elif item.value is not False and item.value is not None:
+            out += [Word(name, place), Word(str(item.value) if isinstance(item.value, int) else item.text, place)]
     return out
 
 

@@ -5,8 +5,9 @@ docs.docker.com/reference/cli/docker/container/run. Files of --env-file and moun
 
 from __future__ import annotations
 
+import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kvplan.engines.common.words import Finding, Given, Place, Word
@@ -34,8 +35,8 @@ class Run(NamedTuple):
     faults: tuple[Finding, ...]
 
 
-def read(after: Sequence[Word], files: Files, place: Place) -> Run:
-    """The words behind `docker run`. `files`: texts by name, those of --env-file among them."""
+def read(after: Sequence[Word], files: Files, place: Place, *, is_docker: bool) -> Run:
+    """The words behind `docker run`, or its like's. `files`: texts by name, those of --env-file among them."""
     env: dict[str, Word] = {}
     listed: dict[str, Word] = {}
     said: dict[str, Word] = {}
@@ -70,11 +71,21 @@ def read(after: Sequence[Word], files: Files, place: Place) -> Run:
         else:
             said[name] = word
     gpus = said.get("--gpus")
+    faults += _count_beside_ids(gpus) if gpus and is_docker else ()
     return Run(
         n if n < len(after) else None, listed | env, gpu_count(gpus) if gpus else None,
         [said["--entrypoint"]] if "--entrypoint" in said else None, gpus_on(gpus) if gpus else (), stays,
         _limits(said, mounts, place), mounts, tuple(faults),
     )  # fmt: skip
+
+
+def _count_beside_ids(gpus: Word) -> Iterator[Finding]:
+    """`--gpus device=0,1` is a device and a count (docker/cli opts/gpus.go), which dockerd refuses together."""
+    fields = next(csv.reader([gpus.text.split("\n")[0]]), [])
+    if not gpus.missing and any(one.startswith("device=") for one in fields) and any("=" not in one for one in fields):
+        shown = gpus.text[:80]
+        message = f"--gpus {shown}: docker takes what stands behind the comma for a count, and refuses it beside ids; write '\"{shown}\"'"
+        yield Finding("bad-value", "error", message, gpus.place)
 
 
 def _listed(path: Word, files: Files) -> tuple[dict[str, Word], Finding]:

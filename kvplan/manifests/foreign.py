@@ -54,6 +54,7 @@ FOREIGN: tuple[Foreign, ...] = (
     Foreign("JetStream", r"(^|/)jetstream-", ""),
     Foreign("IPEX-LLM's vLLM", r"ipex-llm", "", ("ipex_llm.vllm.xpu.entrypoints.openai.api_server",
             "ipex_llm.vllm.cpu.entrypoints.openai.api_server")),
+    Foreign("vLLM-Omni", r"vllm-omni", "vllm-omni"),
     Foreign("RamaLama", "", "ramalama"),
     Foreign("LM Studio", r"(^|/)lmstudio/", "lms"),
     Foreign("FasterWhisper", r"faster-whisper", ""),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from kvplan.engines.common.words import Given, Word
+from kvplan.engines.common.words import Finding, Given, Word
 from kvplan.manifests import images, requested
 from kvplan.manifests.command import Start, container, scripts
 from kvplan.manifests.found import NO_DEVICE, Site
@@ -24,6 +24,7 @@ _LITERAL = re.compile(r"'([^']*)'|(-?\d[\d.]*|true)")
 _VARIABLE = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*(\|[^{}]*|[.\[][^{}]*)?\}\}")
 _MACRO = re.compile(r"\$\{([A-Za-z_][\w.-]*)\}")
 _REMARK = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
+_NO_REMARK = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|(?<=\s)#", re.DOTALL)
 #: What llama-swap itself fills in.
 SWAPS = {"PORT": "8080", "MODEL_ID": "model", "PID": "1"}
 _OF_SWAP = ("ttl", "cmdStop", "checkEndpoint", "useModelName", "aliases")
@@ -45,6 +46,7 @@ def _models(document: Item) -> Item:
 def swap(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
     """The engine of every model."""
     macros = {name: item.text for name, item in document.get("macros").items()}
+    beside = _side_by_side(document)
     for name, item in _models(document).items():
         own = {**SWAPS, **macros, **{key: value.text for key, value in item.get("macros").items()}}
         command = item.get("cmd")
@@ -52,11 +54,23 @@ def swap(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
         for _ in range(4):  # macros of macros
             word = replaced(_MACRO, lambda m, own=own: own.get(m[1], m[0].replace("${env.", "${")), word)  # type: ignore[misc]
         env = {pair[0]: Word(pair[2], entry.place) for entry in item.get("env") if (pair := entry.text.partition("="))[1]}
-        text = re.sub(r"(?<!\\)\n", " \\\n", word.text.rstrip())  # one command, whatever its lines
+        text = re.sub(r"(?<!\\)\n", " \\\n", word.text.rstrip())  # one command, whatever its lines (billziss-gh/golib shlex.go)
+        text = _NO_REMARK.sub(lambda m: m[0] if m[0] != "#" else "\\#", text)  # behind a word it is none: its words are the server's
         found = scripts(read_script(text, source, base=word.place, breaks=word.breaks, env=env), source)
         unread = Start("", (), env, word.place, item.end_line, foreign=f"of the command {' '.join(text.split())[:60]!r}")
         for start in found or ([unread] if command else []):
-            yield start, Site(f"models/{name}", n, why=NO_DEVICE, place=item.place, span=item.span)
+            yield start, Site(f"models/{name}", n, why=NO_DEVICE, place=item.place, span=item.span, findings=beside.get(name, ()))
+
+
+def _side_by_side(document: Item) -> dict[str, tuple[Finding, ...]]:
+    """Model -> what is to be said of it where its group keeps others loaded beside it (`swap: false`)."""
+    found: dict[str, tuple[Finding, ...]] = {}
+    for name, group in document.get("groups").items():
+        members = [one.text for one in group.get("members")]
+        if group.get("swap").value is False and len(members) > 1:
+            message = f"the group {name[:60]} keeps its {len(members)} models loaded side by side; say what the others hold with --reserve"
+            found |= dict.fromkeys(members, (Finding("not-modelled-more", "warning", message, group.get("swap").place),))
+    return found
 
 
 def _is_github(document: Item) -> bool:

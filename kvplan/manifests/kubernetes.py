@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from kvplan.manifests import pods, role_templates
+from kvplan.manifests import configured, pods, role_templates
 from kvplan.manifests.command import Start
 from kvplan.manifests.found import Site
 from kvplan.manifests.marked import NOTHING, Item, made
@@ -43,6 +43,9 @@ def read(document: Item, others: Sequence[Item], n: int, source: str) -> Iterato
         for spec in [one.get("spec") for one in document.get("spec", "services")] or [document.get("spec")]:
             start = Start("", (), {}, spec.place, spec.end_line, in_container=True, foreign="NVIDIA NIM")
             yield start, Site(f"{kind}/{name}", n, span=spec.span)
+    elif kind == "ConfigMap":
+        every = [pod.spec for other in others if other is not document for pod in _pods(other, "")]
+        yield from configured.config_map(document, every, others, n, source)
     elif kind not in OTHERS:
         for pod in _pods(role_templates.filled(document), f"{kind}/{name}"):
             yield from pods.read(pod, others, n, source)

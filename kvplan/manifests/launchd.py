@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import plistlib
+import re
 from collections.abc import Iterator
 from xml.parsers.expat import ExpatError
 
@@ -20,7 +21,11 @@ def is_plist(source: str) -> bool:
 
 
 def read(text: str, source: str) -> Iterator[tuple[Start, Site]]:
-    """The engines that the agent or daemon starts. Raises SpecError where it is no property list."""
+    """The engines that the agent or daemon starts. Raises SpecError where it is no property list.
+
+    A comment may have `--` in it, which XML forbids and launchd takes (CoreFoundation's CFPropertyList.c, skipXMLComment).
+    """
+    text = re.sub(r"<!--.*?-->", lambda comment: "\n" * comment[0].count("\n"), text, flags=re.DOTALL)
     try:
         job = plistlib.loads(text.encode(), fmt=plistlib.FMT_XML)
     except (ExpatError, plistlib.InvalidFileException, ValueError, TypeError, AttributeError, IndexError, OverflowError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 #: Names that hold the answer of parse_args where the function is handed it.
@@ -123,3 +124,11 @@ def dotted(node: ast.AST) -> str:
         parts.append(node.attr)
         node = node.value
     return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ".".join(reversed(parts))
+
+
+@contextmanager
+def inside(within: list[ast.AST], node: ast.AST) -> Iterator[None]:
+    """What is read meanwhile stands in this function: a call of itself is read no further."""
+    within.append(node)
+    yield
+    within.pop()

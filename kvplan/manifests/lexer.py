@@ -25,10 +25,13 @@ _COMMENT = re.compile(r"#[^\n]*")
 _PLAIN = re.compile(r"(?:[^\s;&|<>()'\"\\$`]|\\(?!\r?\n)[\s\S])+")
 _NAME = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|([0-9@*#?$!-]))")
 _SINGLE = re.compile(r"'[^']*'")
+_ESCAPED = re.compile(r"\$'((?:[^'\\]|\\[\s\S])*)'")
 _IN_DEFAULT = re.compile(r"""(?:[^"'\\$`]|\\[\s\S])+""")
 _IN_DOUBLE = re.compile(r'(?:[^"\\$`]|\\[\s\S])+')
 _DOUBLE = re.compile(r'"(?:[^"\\]|\\[\s\S])*"')
 _IN_HERE = re.compile(r"(?:[^$`\\]|\\[$`\\]|\\)+")
+
+_BY_LETTER = dict(zip("abefnrtv", "\a\b\x1b\f\n\r\t\v", strict=True))
 
 Kind = Literal["text", "variable", "command"]
 Fail = Callable[[int, str], SpecError]
@@ -72,8 +75,8 @@ class Lines:
         return Place(self._base.line + line - 1, column + (self._base.column if line == 1 else 1))
 
 
-def tokens(text: str, source: str, base: Place = START, breaks: Breaks = ()) -> Iterator[Token]:
-    """The tokens of a script. Raises SpecError at an unbalanced quote or bracket, or past MAX_TOKENS."""
+def tokens(text: str, source: str, base: Place = START, breaks: Breaks = (), *, remarks: bool = True) -> Iterator[Token]:
+    """The tokens of a script. `remarks`: whether there are any. Raises SpecError at an unbalanced quote or bracket, or past MAX_TOKENS."""
     lines, at, count = Lines(text, base, breaks), 0, 0
     waiting: list[tuple[Token, str, bool]] = []
 
@@ -84,7 +87,7 @@ def tokens(text: str, source: str, base: Place = START, breaks: Breaks = ()) -> 
         if blank := _BLANK.match(text, at):
             at = blank.end()
             continue
-        if comment := _COMMENT.match(text, at):
+        if remarks and (comment := _COMMENT.match(text, at)):
             at = comment.end()
             continue
         count += 1
@@ -130,8 +133,8 @@ def tokens(text: str, source: str, base: Place = START, breaks: Breaks = ()) -> 
 
 
 def split(whole: Word, source: str) -> Iterator[Word]:
-    """The words of a string that no shell reads: operators are words like others."""
-    for token in tokens(whole.text, source, whole.place, whole.breaks):
+    """The words of a string that no shell reads: operators and `#` are words like others (go-shellwords, Python's shlex, systemd)."""
+    for token in tokens(whole.text, source, whole.place, whole.breaks, remarks=False):
         if token.kind == "operator" and token.text == "\n":
             continue
         text = "".join(p.text if p.kind == "text" else f"${p.text}" for p in token.pieces) if token.kind == "word" else token.text
@@ -165,8 +168,9 @@ def _word(text: str, at: int, fail: Fail) -> tuple[tuple[Piece, ...], int]:
         elif char == '"':
             inner, at = _double(text, at + 1, fail)
             pieces += inner or (Piece("text", "", True),)
-        elif char == "$" and text[at + 1 : at + 2] == "'":
-            at += 1
+        elif escaped := _ESCAPED.match(text, at):
+            pieces.append(Piece("text", _unescaped(escaped[1]), True))
+            at = escaped.end()
         elif char in "$`":
             piece, at = _dollar(text, at, False, fail)
             pieces.append(piece)
@@ -178,6 +182,11 @@ def _word(text: str, at: int, fail: Fail) -> tuple[tuple[Piece, ...], int]:
         else:
             break
     return tuple(pieces), at
+
+
+def _unescaped(text: str) -> str:
+    """What stands in `$'...'` (POSIX.1-2024, 2.2.4), but for escapes by number."""
+    return re.sub(r"\\([abefnrtv\\'\"?])", lambda match: _BY_LETTER.get(match[1], match[1]), text)
 
 
 def _double(text: str, at: int, fail: Fail, end: str = '"') -> tuple[tuple[Piece, ...], int]:
@@ -260,7 +269,8 @@ def _substitution(text: str, at: int, fail: Fail) -> tuple[str, int]:
 
 
 def _balanced(text: str, at: int, opening: str, closing: str, fail: Fail, quoted: bool = False) -> tuple[str, int]:
-    """What stands between brackets, but for those in quotes; in `${ }` no `{` counts, nor single quotes where double ones stand around."""
+    """What stands between brackets, but for those in quotes and comments; in `${ }` no `{` counts, nor single quotes where double ones
+    stand around."""
     start, depth = at, 0
     while at < len(text):
         char = text[at]
@@ -268,6 +278,8 @@ def _balanced(text: str, at: int, opening: str, closing: str, fail: Fail, quoted
             at += 1
         elif char == "'" and not quoted:
             at = max(text.find("'", at + 1), at)
+        elif opening == "(" and char == "#" and text[at - 1] in " \t\r\n(;|&":
+            at = _COMMENT.match(text, at).end() - 1  # type: ignore[union-attr]
         elif opening == "{" and text.startswith("$(", at):
             at = _substitution(text, at + 1, fail)[1] - 1
         elif char == '"' and (opening == "(" or _DOUBLE.match(text, at)):

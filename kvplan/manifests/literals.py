@@ -84,7 +84,7 @@ def compared(sign: ast.cmpop, left: Any, right: Any) -> bool | None:
         and isinstance(right, (str, list, dict))
         and (isinstance(left, str) or not isinstance(right, str))
     ):
-        return (left in right) == isinstance(sign, ast.In)
+        return (left in (list(right) if isinstance(right, dict) else right)) == isinstance(sign, ast.In)
     numbers = all(isinstance(one, (int, float)) for one in (left, right))
     orders = {ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Lt: operator.lt, ast.LtE: operator.le}
     return bool(orders[type(sign)](left, right)) if numbers and type(sign) in orders else None

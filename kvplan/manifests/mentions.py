@@ -11,7 +11,7 @@ from kvplan.manifests import images
 MOST = 200  # places in a text that are looked at
 _PACKAGES = {"vllm": "vllm", "sglang": "sglang", "lmdeploy": "lmdeploy", "tensorrt-llm": "tensorrt[-_]llm"}
 _ENGINES = re.compile(
-    r"\b(vllm|sglang(?:_router)?|trtllm-serve|tensorrt[-_]llm|llama[-.](?:server|cpp)|ollama|kserve|lmdeploy|mlx_lm)\b", re.IGNORECASE
+    r"\b(vllm|sglang(?:_router)?|trtllm-serve|tensorrt[-_]llm|llama[-.](?:server|cpp|swap)|ollama|kserve|lmdeploy|mlx_lm)\b", re.IGNORECASE
 )
 
 

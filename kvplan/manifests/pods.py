@@ -126,7 +126,10 @@ def site(pod: Pod, item: Item, hardware: Hardware, n: int, model: Given | None) 
 
 
 def _not_text(item: Item) -> Iterator[Finding]:
-    """Numbers and truths where the API takes text (core/v1 Container: command, args and env values are strings)."""
+    """Numbers and truths where the API takes text, a text where it takes a list (core/v1 Container: command, args and env values)."""
+    for key in ("command", "args"):
+        if isinstance(item.get(key).value, str):
+            yield Finding("not-text", "error", f"{key} is no list, and Kubernetes refuses the object; put it in one", item.get(key).place)
     values = [*item.get("command"), *item.get("args"), *(entry.get("value") for entry in item.get("env"))]
     for value in values:
         if isinstance(value.value, (bool, int, float)):

@@ -207,7 +207,7 @@ def _text(part: str) -> str:
         return name if name == "." else "${" + name + "}"
 
     plain = part[1:-1].replace("\\", "\\\\").replace('""', '\\"')
-    plain = re.sub(r"`(.)", lambda m: {'"': '\\"', "$": "\\$"}.get(m[1], " " if m[1] in "nt" else m[1]), plain)
+    plain = re.sub(r"`(.)", lambda m: {'"': '\\"', "$": "\\$", "`": "\\`"}.get(m[1], " " if m[1] in "nt" else m[1]), plain)
     return '"' + _IN_TEXT.sub(variable, plain) + '"'
 
 

@@ -46,9 +46,9 @@ def _sections(text: str) -> list[Section]:
     return found
 
 
-def read(text: str, source: str) -> Iterator[tuple[Start, Site]]:
-    """A server for each model: those of a section that names none are the router's to find."""
-    yield from servers(_sections(text))
+def read(text: str, first: int = 1) -> Iterator[tuple[Start, Site]]:
+    """A server for each model: those of a section that names none are the router's to find. `first`: its first line."""
+    yield from servers(_sections("\n" * (first - 1) + text))
 
 
 def servers(sections: Sequence[Section]) -> Iterator[tuple[Start, Site]]:

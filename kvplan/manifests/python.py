@@ -331,10 +331,8 @@ class _Reader:
         is_gpu = re.search(r"(^|\.)gpu\.\w+$", name)  # modal.gpu.A100(size="80GB", count=2), before Modal took texts
         if name == "dict" or is_gpu:
             given = {k.arg: self._value(k.value, scope, depth) for k in node.keywords if k.arg}
-            if not is_gpu:
-                return given
             size = f"-{given['size']}" if given.get("size") else ""
-            return joined([name.rpartition(".")[2], size, ":", given.get("count", 1)])
+            return joined([name.rpartition(".")[2], size, ":", given.get("count", 1)]) if is_gpu else given
         if isinstance(node.func, ast.Attribute) and node.func.attr in ("strip", "lower", "upper") and not node.args:
             holder = self._value(node.func.value, scope, depth)
             return getattr(holder, node.func.attr)() if type(holder) is str else holder if isinstance(holder, Open) else Open(name)
@@ -354,7 +352,8 @@ class _Reader:
         if last.endswith("Config") and last not in CALLS and name.partition(".")[0] in self._imported and not node.args:
             return {k.arg: self._value(k.value, scope, depth) for k in node.keywords if k.arg}
         own = self._functions.get(name.removeprefix("self."))
-        return self._returned(own, node, scope, depth) if own is not None and depth < MAX_DEPTH - CALLED else Open(name or "a call")
+        called = own is not None and own not in self._within and depth < MAX_DEPTH - CALLED
+        return self._returned(own, node, scope, depth) if own is not None and called else Open(name or "a call")
 
     def _returned(self, own: ast.FunctionDef, call: ast.Call, scope: _Scope, depth: int) -> Any:
         """What a function of the module returns: its assignments read in their order, up to a `return` that always runs."""
@@ -362,19 +361,20 @@ class _Reader:
         names = {**self._scope.names, **self._parameters(own, "", called=True)}
         names |= dict(zip(arguments, (self._value(a, scope, depth) for a in call.args), strict=False))
         names |= {k.arg: self._value(k.value, scope, depth) for k in call.keywords if k.arg}
-        body = [*own.body]
-        while body:
-            node = body.pop(0)
-            if isinstance(node, ast.Return):
-                return self._value(node.value, _Scope(names, self._env), depth + CALLED)
-            holds = self._truth(node.test, _Scope(names, self._env), depth + CALLED) if isinstance(node, ast.If) else None
-            if isinstance(node, ast.If) and holds is not None:
-                body = [*(node.body if holds else node.orelse), *body]
-            elif isinstance(node, ast.If) and any(isinstance(one, ast.Return) for one in ast.walk(node)):
-                break  # which of two it returns is not known
-            else:
-                self._assign(node, names)
-                self._branched(node, names)
+        with launchers.inside(self._within, own):
+            body = [*own.body]
+            while body:
+                node = body.pop(0)
+                if isinstance(node, ast.Return):
+                    return self._value(node.value, _Scope(names, self._env), depth + CALLED)
+                holds = self._truth(node.test, _Scope(names, self._env), depth + CALLED) if isinstance(node, ast.If) else None
+                if isinstance(node, ast.If) and holds is not None:
+                    body = [*(node.body if holds else node.orelse), *body]
+                elif isinstance(node, ast.If) and any(isinstance(one, ast.Return) for one in ast.walk(node)):
+                    break  # which of two it returns is not known
+                else:
+                    self._assign(node, names)
+                    self._branched(node, names)
         return Open(own.name)
 
     def _truth(self, node: ast.expr, scope: _Scope, depth: int = 0) -> bool | None:

@@ -161,7 +161,7 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
         yield from dockerfile.read(text, source, beside)
         return
     if presets.is_presets(text, source):
-        yield from presets.read(text, source)
+        yield from presets.read(text)
         return
     if hcl.is_terraform(source):
         yield from hcl.read(text, source, lambda held: _held(held, source, env, beside))
@@ -204,7 +204,8 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
         site = Site(name="", host="" if apart else start.host, on=start.on, findings=cut, cluster=ray)  # one recipe or another is run
         yield start, _in_job(start, site, job) if job else site
     for here in script.texts:
-        yield from _here(here, source, env, beside, runs=any(start.words for start in runs))
+        for start, site in _here(here, source, env, beside, runs=any(start.words for start in runs)):
+            yield start, site._replace(findings=(*site.findings, *cut))
 
 
 def _held(held: Item, source: str, env: Mapping[str, Word], beside: ReadBeside) -> Iterator[tuple[Start, Site]]:

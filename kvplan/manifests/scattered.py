@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from kvplan import engines
 from kvplan.engines.common.words import Finding, Unresolved, Word
 from kvplan.errors import SpecError
-from kvplan.manifests import accelerators, images, requested
+from kvplan.manifests import accelerators, configured, images, requested
 from kvplan.manifests.budget import grown, spend
 from kvplan.manifests.command import Start, scripts, starts
 from kvplan.manifests.config import option_words
@@ -104,6 +104,8 @@ def _walk(item: Item, key: str, above: tuple[Item, ...], source: str, *, mapped:
         except SpecError:
             return
         yield from ((key, start, item) for start in scripts(script, source))
+    else:
+        yield from ((site.name or key, start, item) for start, site in configured.held(item, key, 1, source))
 
 
 def _with_defaults(item: Item, above: Sequence[Item]) -> str:

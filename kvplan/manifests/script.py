@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kvplan.engines.common.words import START, Breaks, Place, Word
 from kvplan.errors import SpecError
-from kvplan.manifests.assignments import ASSIGN, assign, one_word, value_of
+from kvplan.manifests.assignments import ASSIGN, assign, begins, one_word, value_of
 from kvplan.manifests.budget import CHARACTERS, bounded, spend
 from kvplan.manifests.conditions import Case, compared, fits, tested, weighed
 from kvplan.manifests.functions import MOST_CALLS, MOST_WITHIN, Bodies, kept_aside
@@ -264,10 +264,10 @@ class _Reader:
         return self._read[name]
 
     def _within_words(self, words: list[Token]) -> None:
-        """`ID=$(docker run ...)`: the command whose answer a variable takes."""
-        for token, piece in ((t, piece) for t in words for piece in t.pieces if ASSIGN.match(words[0].text)):
-            if piece.kind == "command" and _CONTAINER.search(piece.text):
-                self._apart(piece.text, token.place)
+        """`ID=$(docker run ...)`: the command whose answer a variable takes; `ID=$("${COMMAND[@]}")`, by what the array holds."""
+        for t, piece in ((one, piece) for one in words for piece in one.pieces if ASSIGN.match(words[0].text) and piece.other != "array"):
+            if piece.kind == "command" and _CONTAINER.search(begins(self.variables, piece.text, t.place, self._source)):
+                self._apart(piece.text, t.place)
 
     def _apart(self, text: str, place: Place) -> None:
         """Reads a text that runs among the script's own commands."""

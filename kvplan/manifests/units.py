@@ -6,7 +6,7 @@ systemd.service(5), systemd.exec(5), podman-systemd.unit(5). No shell: $NAME and
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from kvplan.engines.common.words import START, Finding, Given, Place, Word
@@ -20,9 +20,10 @@ from kvplan.manifests.words import Command, replaced
 
 _NAME = re.compile(r"\.(service|container)$|(^|/)[^/]*\.service\.d/[^/]*\.conf$")
 _SECTION = re.compile(r"^\[(Unit|Service|Container|supervisord|program:[^\]]*)\]\s*$", re.MULTILINE)
+_REMARKS = ("#", ";")
 _STARTS = ("ExecStart", "command")
 _KEY = re.compile(r"\s*([A-Za-z]+)\s*=\s*(.*)")
-_VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_]\w*)\}|\$([A-Za-z_]\w*)")
+_BRACED, _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}"), re.compile(r"\$\$|\x02(\w+)\x03")
 
 
 class _Setting(NamedTuple):
@@ -60,14 +61,16 @@ def read(text: str, source: str, beside: ReadBeside = lambda _: None, base: Plac
     n = _gpus(settings)
     if image := at.get("Image"):
         run = at.get("Exec")
-        words = [_expanded(w, {}) for w in split(Word(run.value, run.place), source)] if run else None
+        words = [*_expanded(_split(run.value, run.place, source), {})] if run else None
         found = container(Word(image.value, image.place), _entry(at, source), words, env, source, image.place, (run or image).end_line)
     else:
         found = []
         for one in settings:
             if one.key in _STARTS and one.value:
                 value = re.sub(r"%\((?:ENV_)?(\w+)\)s", r"${\1}", one.value.lstrip("@-:+!|"))  # supervisor's
-                words = [_expanded(w, env) for w in split(Word(value, one.place), source)]
+                own = _split(value, one.place, source)
+                words = [*_expanded(own, env)]
+                findings += _not_expanded(own)
                 script = read_script("", source)._replace(commands=(Command(tuple(words), env, one.place, one.end_line),))
                 script = with_called(script, beside)
                 said = "is read from beside this file"
@@ -101,27 +104,49 @@ def _settings(text: str, first: int) -> Iterator[_Setting]:
         while parts[-1].endswith("\\") and n + 1 < len(lines):
             parts[-1] = parts[-1][:-1]
             n += 1
+            while lines[n].lstrip().startswith(_REMARKS) and n + 1 < len(lines):  # remarks within it are skipped (systemd.syntax(7))
+                parts.append("")
+                n += 1
             parts.append(lines[n])
         n += 1
-        match = None if parts[0].lstrip()[:1] in ("#", ";") else _KEY.match("\n".join(parts), 0)
+        match = None if parts[0].lstrip().startswith(_REMARKS) else _KEY.match("\n".join(parts), 0)
         if match:
             value = "\n".join(["", *parts[1:]]) if len(parts) > 1 else ""
             yield _Setting(match[1], _KEY.sub(r"\2", parts[0], 1) + value, Place(start + first, match.start(2) + 1), n + first - 1)
 
 
-def _expanded(word: Word, env: Mapping[str, Word]) -> Word:
-    missing: list[str] = []
+def _split(value: str, place: Place, source: str) -> list[Word]:
+    """The words of a line; `${NAME}` in them is marked, as what stands in braces is never split."""
+    return list(split(Word(_BRACED.sub("\x02\\1\x03", value), place), source))
+
+
+def _expanded(words: Iterable[Word], env: Mapping[str, Word]) -> Iterator[Word]:
+    """Words with the unit's variables in them: `$NAME` is one alone, split at blanks, `${NAME}` stands in any (systemd.service(5))."""
 
     def replace(match: re.Match[str]) -> str:
-        name = match[1] or match[2]
-        if name is None:
-            return "$"
+        name = match[1]
         if name in env:
             return env[name].text
-        missing.append(name)
-        return f"${name}"
+        missing.extend([name] if name else [])
+        return f"${name}" if name else "$"
 
-    return replaced(_VARIABLE, replace, word)._replace(missing=tuple(missing))
+    for word in words:
+        missing: list[str] = []
+        alone = re.fullmatch(r"\$([A-Za-z_]\w*)", word.text)
+        if alone and alone[1] in env:
+            yield from split(env[alone[1]]._replace(place=word.place), "")
+        else:
+            text = replaced(_VARIABLE, replace, word)
+            yield text._replace(missing=tuple([alone[1]] if alone else missing))
+
+
+def _not_expanded(words: Iterable[Word]) -> Iterator[Finding]:
+    """`--model=$NAME`: systemd hands it on as it stands."""
+    for word in words:
+        match = None if re.search(r"\s", word.text) else re.search(r"(?<=[^$])\$([A-Za-z_]\w*)", word.text)  # a text is for a shell
+        if match:
+            message = f"systemd puts nothing in the place of ${match[1][:60]} within a word: write ${{{match[1][:60]}}}"
+            yield Finding("not-expanded", "warning", message, word.place)
 
 
 def _gpus(settings: list[_Setting]) -> Given | None:

@@ -11,6 +11,7 @@ from kvplan.engines.common.words import Place, Word
 from kvplan.manifests import foreign, images
 from kvplan.manifests.dynamo import dynamo_words
 from kvplan.manifests.lexer import split
+from kvplan.manifests.placed import runs_from
 from kvplan.manifests.programs import CONTAINERS, PYTHON_TAKES, RUNS, SHELLS, WRAPPERS, base
 from kvplan.manifests.script import MAX_WORDS
 
@@ -83,8 +84,9 @@ def is_server(engine: str, own: Sequence[Word]) -> bool:
 
 def behind(found: Sequence[Word], files: Files, within: int = MAX_WORDS) -> Program | None:
     """The engine's command, at the start or behind wrappers: among the first `within` words."""
+    first = runs_from(found)
     for n, word in enumerate(found[:within]):
-        if re.match(r"[A-Za-z_]\w*=", word.text):  # `env LLAMA_SERVER=/opt/llama-server`
+        if first is None or 0 < n < first or re.match(r"[A-Za-z_]\w*=", word.text):  # `env LLAMA_SERVER=/opt/llama-server`
             continue
         name, rest = base(word.text), found[n + 1 :]
         follows = rest[0].text if rest else ""

@@ -193,6 +193,9 @@ class Arguments(NamedTuple):
     choices        option -> the values that its parser takes; `option.key`: those of a key of its object
     objects        option -> the keys of the object that it takes, `option.key`: of an object inside
     bounds         least and most of numbers
+    any_word       option -> the first release whose parser takes words that are of no release's choices: the plan refuses them
+    truths         switch -> the first release in which no `true` or `false` may follow it any more
+    apart          a value is a word of its own: there is no `--name=value`
     exclusions     options that the engine refuses together, or one without another
     packed_only    values of its --quantization that it takes for a checkpoint which holds their settings alone
     experts_only   values of it that quantise a plain checkpoint's experts alone, and the format that they make
@@ -236,8 +239,11 @@ class Arguments(NamedTuple):
     placeholder: str = ""
     length_bound: bool = False
     choices: Mapping[str, Times] = {}
+    any_word: Mapping[str, str] = {}
     objects: Mapping[str, Config] = {}
     bounds: tuple[Bound, ...] = ()
+    truths: Mapping[str, str] = {}
+    apart: bool = False
     exclusions: tuple[Exclusion, ...] = ()
     packed_only: frozenset[str] = frozenset()
     experts_only: Mapping[str, str] = {}

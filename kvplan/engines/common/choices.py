@@ -16,6 +16,9 @@ from kvplan.engines.common.words import Finding, Place, Severity, refuse, warn
 def takes(table: Arguments, name: str, word: str, version: str | None) -> bool | None:
     """Whether a release (None: the newest) takes this value of an option; None where that is not known."""
     said = table.choices.get(name)
+    first = table.any_word.get(name)
+    if first and version and release(version) >= release(first) and word not in " ".join((said or {}).values()).split():
+        return True
     return True if said is None else is_there(table, said, word, version)
 
 

@@ -13,7 +13,7 @@ from kvplan.engines.common.dotted import is_negative, undotted
 from kvplan.engines.common.environment import SURE, environment, open_variable, refused, unmodelled
 from kvplan.engines.common.exclusions import excluded
 from kvplan.engines.common.kinds import KINDS
-from kvplan.engines.common.releases import three_parts
+from kvplan.engines.common.releases import release, three_parts
 from kvplan.engines.common.words import Finding, Given, Place, Severity, Unresolved, Word
 
 #: What decides a verdict alone: parallel sizes and the length.
@@ -74,8 +74,15 @@ def parse(engine: Arguments, words: Sequence[Word], version: str | None) -> Pars
                 n += 1
             continue
         findings += _release(engine, argument, name, word.place, version)
-        if equals and argument.takes == "flag":
-            findings.append(refused(name, f"takes no value, and has {attached[:40]!r}", word.place))
+        until, told = engine.truths.get(argument.names[0], ""), attached if equals else queue[n].text if n < len(queue) else ""
+        if until and told.lower() in ("true", "false") and (not version or release(version) < release(until)):
+            n, spelled = n + (not equals), "no" if told.lower() == "false" else spelled
+            if not version:
+                says = f"{name} takes {told} before {until}, and stops at it from then on; nothing here says the release"
+                findings.append(Finding("removed-option", "warning", says, word.place))
+        elif equals and (argument.takes in ("flag", "switch") or engine.apart):
+            what = "takes its value as a word of its own, behind no =" if engine.apart else f"takes no value, and has {attached[:40]!r}"
+            findings.append(refused(name, what, word.place))
         try:
             text, missing, n = _text(argument, attached if equals else None, word.missing, queue, n)
             if argument.to in engine.optional and not missing and _is_none(argument, text):
@@ -296,8 +303,8 @@ def _unknown(engine: Arguments, table: Mapping[str, Any], name: str, place: Plac
         return Finding("not-split", "error", message, place)
     known = engine.releases and version and three_parts(engine.releases[0]) <= three_parts(version) <= three_parts(engine.releases[-1])
     severity: Severity = "error" if known else "warning"
-    release = f"{engine.name} {version}" if known else engine.name
-    return Finding("unknown-option", severity, f"{release} has no option {name[:60]} that we know{hint}", place)
+    named = f"{engine.name} {version}" if known else engine.name
+    return Finding("unknown-option", severity, f"{named} has no option {name[:60]} that we know{hint}", place)
 
 
 def _meant(finding: Finding, table: Mapping[str, tuple[Argument, str]], name: str) -> Iterator[Unresolved]:

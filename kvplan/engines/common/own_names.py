@@ -43,7 +43,7 @@ def in_question(table: Arguments, ours: Container[str], version: str | None, opt
     of_weights = [key for key, row in rows.items() if row.to == "@quantization"]
     if all(key in ours for key in rows) and not of_weights:
         return Meant({}, options)
-    table = table._replace(exclusions=())  # stop_of_words
+    table = table._replace(exclusions=(), apart=False)  # stop_of_words
     said = [(key, value) for key, value in options if key in theirs]
     by_row: dict[tuple[str, str], tuple[str, str]] = {}
     for key, value in said:

@@ -249,6 +249,7 @@ ARGUMENTS = Arguments(
     say,
     ("llama-server",),
     _loaded,
+    apart=True,  # common/arg.cpp common_params_parse_ex looks the whole word up
     commands=("llama-server(-[a-z0-9]+)?",),
     underscores=True,
     positional=0,

@@ -29,7 +29,7 @@ from kvplan.engines.common.words import Finding, Given, refuse, warn
 from kvplan.engines.vllm import for_v0, objects
 from kvplan.engines.vllm.adapters import BESIDE
 from kvplan.engines.vllm.bounds import BOUNDS
-from kvplan.engines.vllm.choices import CHOICES
+from kvplan.engines.vllm.choices import ANY_WORD, CHOICES
 from kvplan.engines.vllm.classes import OWN_CODE
 from kvplan.engines.vllm.connectors import hybrid_off
 from kvplan.engines.vllm.drafter import KEYS as DRAFTER
@@ -253,6 +253,8 @@ ARGUMENTS = Arguments(
     entrypoint=2,
     length_bound=True,
     choices=CHOICES,
+    any_word=ANY_WORD,
+    truths={"--enable-chunked-prefill": "0.8.5", "--multi-step-stream-outputs": "0.8.5"},  # utils.py StoreBoolean
     objects=OBJECTS,
     bounds=BOUNDS,
     packed_only=NEEDS_SETTINGS,

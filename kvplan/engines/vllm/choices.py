@@ -12,6 +12,8 @@ from __future__ import annotations
 from kvplan.engines.common.arguments import Times
 from kvplan.engines.vllm.keys import KINDS, VALUES
 
+#: Option -> the first release whose parser takes any text for it: a word of no release is for the plan to refuse (engine/arg_utils.py).
+ANY_WORD = {"--quantization": "0.17"}
 _BACKENDS: dict[tuple[str, str], str] = {
     ("", ""): (
         "CPU_ATTN CUSTOM CUTLASS_MLA FLASHINFER FLASHINFER_MLA FLASHMLA FLASHMLA_SPARSE FLASH_ATTN FLASH_ATTN_MLA FLEX_ATTENTION "

@@ -157,7 +157,7 @@ INSIDE: tuple[Exclusion, ...] = (
     Exclusion("speculative_config.enable_adaptive_verification=True", "speculative_config.method=dspark",
               "Adaptive verification only supported with DSpark", "0.28", "0.30"),
     Exclusion("profiler_config.profiler=proton", _GRAPHLESS, "The Proton profiler requires CUDA graphs to be disabled", "0.28", "0.30"),
-    Exclusion("mm_processor_cache_gb=&renderer_num_workers>1", "mm_processor_cache_gb=0",
+    Exclusion("renderer_num_workers>1", "mm_processor_cache_gb<=0",
               "the multimodal processor cache does not support concurrent renderer workers", "0.19", "0.27", of="media"),
     *(
         Exclusion(f"{name}=TORCH_SDPA,NO_ATTENTION,torch_sdpa,no_attention", f"{name}=", "Selected backend is not valid for this "

@@ -32,10 +32,10 @@ METHODS = frozenset(word for words in CHOICES["--quantization"].values() for wor
 EXPERTS = tuple(sorted({word for words in CHOICES["--moe-backend"].values() for word in words.split()}))
 
 
-def check_options(options: Options, release: str) -> None:
-    """Raises SpecError for a value that its option does not take, of that release."""
+def check_options(options: Options, release: str, *, any_method: bool = False) -> None:
+    """Raises SpecError for a value that its option does not take, of that release. `any_method`: the checkpoint may have any."""
     for key in ("quantization", "draft_quantization"):
-        if (word := options.text(key)) and word not in METHODS:
+        if (word := options.text(key)) and word not in METHODS and not (any_method and key == "quantization"):
             raise SpecError("engine_option", [(key, f"{word[:60]!r} is no method of vLLM's; leave it out, or write one such as fp8")])
     if options.text("draft_kv_cache_dtype") and not in_force("0.26", "", release):
         raise SpecError("engine_option", [("draft_kv_cache_dtype", f"vLLM {release} has none of a drafter; 0.26 is the first")])

@@ -70,6 +70,12 @@ def another_method(settled: Settled) -> Values:
     return _unlike(method, asked, d)
 
 
+def may_take_any(d: Deployment, release: str) -> bool:
+    """Whether the checkpoint may be ModelOpt's, in a release whose parser takes any text (engine/arg_utils.py, from 0.17 on)."""
+    own = checkpoint_format(d)
+    return in_force("0.17", "", release) and not stored_plain(own) and own_method(d.model, own) not in TAKES
+
+
 #: Methods that releases from 0.14 on are to lose -> the first without this stop (quantization/__init__.py DEPRECATED_QUANTIZATION_METHODS).
 LEAVING = {"fbgemm_fp8": "", "fp_quant": "", "tpu_int8": "0.23", "experts_int8": "0.20", "petit_nvfp4": "0.20", "ptpc_fp8": "0.19.1"}
 

@@ -43,8 +43,9 @@ from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.kinds import least_room
 from kvplan.engines.vllm.media import passed
 from kvplan.engines.vllm.model import as_pooled, as_run, as_target, encodes, indexed, left, length_served, pools
-from kvplan.engines.vllm.option_values import check_options, skipped_layers
+from kvplan.engines.vllm.option_values import METHODS, check_options, skipped_layers
 from kvplan.engines.vllm.overrides import overridden, unmodelled
+from kvplan.engines.vllm.quantised import may_take_any
 from kvplan.engines.vllm.registered import before_its_class, of_a_branch, trust_taken
 from kvplan.engines.vllm.rings import kda_told, pooled
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules, since
@@ -77,7 +78,7 @@ _RECURRENT: frozenset[str] = frozenset({"gated_delta_net", "kda", "lightning", "
 def settle(d: Deployment) -> Settled:
     """The question with vLLM's defaults, read and lowered. Raises SpecError where choices contradict."""
     options = Options(d)
-    check_options(options, rules_of(d)[0])
+    check_options(options, rules_of(d)[0], any_method=may_take_any(d, rules_of(d)[0]))
     own = d.model
     d, replaced = overridden(d, options, rules_of(d)[1])
     d = as_pooled(d, options, rules_of(d)[0])
@@ -172,6 +173,8 @@ def _said(options: Options, release: str, rules: VllmRules) -> list[str]:
         notes.append("PYTORCH_CUDA_ALLOC_CONF: this release counts what torch allocates, not what it reserves, so the pool stays as it is")
     if options.flag("quantize_on_load") and not rules.loads_whole:
         notes.append("quantised on load: this release quantises every matrix as it is read")
+    if (asked := options.text("quantization")) and asked not in METHODS:
+        notes.append(f"--quantization {asked[:60]} is no method of vLLM's: ModelOpt's checkpoints take any name for their own, others stop")
     if (asked := _own_kernels(options)) and not rules.own_awq:
         notes.append(f"--quantization {asked}: this release takes Marlin's kernels all the same, where they can run")
     if options.text(for_v0.OPTION) and rules.v1 and not for_v0.beside(options.text(for_v0.OPTION)):
