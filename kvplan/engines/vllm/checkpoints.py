@@ -1,0 +1,70 @@
+"""Whether a release loads a checkpoint by the method that its config names (config/model.py ModelConfig._verify_quantization).
+
+The names are those of choices.py, which begin with 0.9.2: of what is gone from a later release older ones are taken to have had it. GGUF
+left for a plugin, vllm-gguf-plugin, which vLLM's extra `extra-quant` installs (0.33's metadata) and which puts the method back.
+"""
+
+from __future__ import annotations
+
+from kvplan.deployment import Deployment
+from kvplan.dtypes import canonical_weight, weight_scheme
+from kvplan.engines.common.choices import among
+from kvplan.engines.common.options import Options
+from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.settling import checkpoint_format
+from kvplan.engines.common.stops import Move, Stop, Values
+from kvplan.engines.vllm.choices import METHODS
+from kvplan.engines.vllm.quantised import leaving, own_method
+
+GGUF = "gguf"
+#: What a config may name that a class of another name takes for its own (override_quantization_method).
+OVERRIDDEN = {"auto-round": "inc", "modelopt": "modelopt"}
+#: Formats by which `weight_dtype` says a method, where the family of a format has one.
+_BY_SCHEME = ("bitsandbytes", GGUF)
+_VERIFY = "config/model.py _verify_quantization"
+
+
+def method_of(d: Deployment) -> str:
+    """The method that the checkpoint's config names, as far as the model or its format says; empty where neither does."""
+    own = checkpoint_format(d)
+    if d.weight_dtype in (None, own) and (named := own_method(d.model, own).rpartition(" ")[2]):
+        return "" if named in ("none", "mlx") else named  # a tool of no method: ModelOpt's, or MLX's
+    named = canonical_weight(d.weight_dtype) if d.weight_dtype else own
+    formats = {weight_scheme(one) for one in named.split("+") if one != "int8"}  # which several methods have
+    return next((one for one in _BY_SCHEME if one in formats), "")
+
+
+def _listed(method: str, release: str | None) -> bool:
+    names = {method.replace("_", "-"), next((of for name, of in OVERRIDDEN.items() if method.startswith(name)), method)}
+    listed = {when: words.replace("_", "-") for when, words in METHODS.items()}
+    return any(among(listed, name, release) for name in names)
+
+
+def unknown(settled: Settled) -> Values:
+    """A method that the release has no class for, but for what a plugin loads."""
+    d = settled.question
+    method = method_of(d)
+    asked = Options(d).text("quantization") == "humming"  # its kernels take whatever the config says
+    return {"method": method} if method and method != GGUF and not asked and not _listed(method, d.engine_version) else None
+
+
+def by_plugin(d: Deployment, release: str) -> tuple[str, ...]:
+    """Why a start from GGUF is not known: the release itself does not load it."""
+    if d.kv_memory is not None or method_of(d) != GGUF or _listed(GGUF, release):
+        return ()
+    return (f"vLLM {release} loads GGUF where vllm-gguf-plugin is installed (its extra extra-quant), and not without",)
+
+
+CHECKS = (
+    Stop(
+        "packed weights", "Unknown quantization method: {method:w}. Must be", "this release loads no weights that are packed as {method}",
+        (Move("weight_dtype", "a release in a format that it loads"), Move("engine_version", "one that has it")),
+        _VERIFY, when=unknown, tail=" one of those that the release lists", loading=True,
+    ),
+    Stop(
+        "a method that leaves", "The quantization method %s is deprecated and will be removed in future versions of vLLM. To bypass, set",
+        "the release loads the checkpoint's method no more unless it is told to",
+        (Move("option:allow_deprecated_quantization", "true"), Move("weight_dtype", "another checkpoint")),
+        _VERIFY, since="0.14", when=leaving, tail=" `--allow-deprecated-quantization`.", numbers="{method}",
+    ),
+)  # fmt: skip
