@@ -48,12 +48,13 @@ DIFFUSES = {
 }  # fmt: skip
 _VERIFY = "configs/model_config.py _verify_quantization"
 #: Methods that a release of 0.4.9, 0.5.4, 0.5.12 or 0.5.23 lists (layers/quantization/__init__.py), or that a class of those takes over.
-METHODS = frozenset(
+_METHODS = (
     "aqlm auto-round auto-round-int8 awq awq-marlin bitsandbytes blockwise-int8 compressed-tensors deepspeedfp experts-int8 fbgemm-fp8 fp8 "
     "gguf gptq gptq-marlin gptq-marlin-24 humming marlin minimax-m3-nvfp4 mlx modelopt modelopt-fp4 modelopt-fp8 modelopt-mixed modelslim "
     "moe-wna16 mxfp-w4a8 mxfp4 mxfp8 none nvfp4-online petit-nvfp4 qoq qqq quark quark-int4fp8-moe quark-mxfp4 tpu-int8 w4afp8 w8a8-fp8 "
-    "w8a8-int8".split()
+    "w8a8-int8"
 )
+METHODS = frozenset(_METHODS.split())
 
 
 def no_code(settled: Settled) -> Values:

@@ -15,14 +15,16 @@ from kvplan.spec import ModelSpec
 
 _LISTED = frozenset(named for classes in FIRST.values() for named in classes.split())
 #: Classes whose code in transformers lets no other engine attend.
-INCOMPATIBLE = frozenset(
+_INCOMPATIBLE = (
     "BigBirdForCausalLM BlipForConditionalGeneration CodeGenForCausalLM CpmAntForCausalLM FSMTForConditionalGeneration GPTNeoForCausalLM "
     "GPTNeoXJapaneseForCausalLM LEDForConditionalGeneration MegatronBertForCausalLM MvpForCausalLM MvpForConditionalGeneration "
     "OpenAIGPTLMHeadModel ProphetNetForCausalLM ProphetNetForConditionalGeneration ReformerModelWithLMHead RemBertForCausalLM "
-    "RoFormerForCausalLM SpeechT5ForSpeechToText TrOCRForCausalLM XGLMForCausalLM XLMWithLMHeadModel XLNetLMHeadModel".split()
+    "RoFormerForCausalLM SpeechT5ForSpeechToText TrOCRForCausalLM XGLMForCausalLM XLMWithLMHeadModel XLNetLMHeadModel"
 )
+INCOMPATIBLE = frozenset(_INCOMPATIBLE.split())
 #: Encoder-decoders that left with V0 (registry.py _PREVIOUSLY_SUPPORTED_MODELS, _OOT_SUPPORTED_MODELS: but for a plugin, bart-plugin).
-LEFT, LEFT_SINCE = frozenset("BartForConditionalGeneration Florence2ForConditionalGeneration MBartForConditionalGeneration".split()), "0.11"
+LEFT = ("BartForConditionalGeneration", "Florence2ForConditionalGeneration", "MBartForConditionalGeneration")
+LEFT_SINCE = "0.11"
 
 
 def no_code(settled: Settled) -> Values:

@@ -41,18 +41,30 @@ def _listed(method: str, release: str | None) -> bool:
 
 
 def unknown(settled: Settled) -> Values:
-    """A method that the release has no class for, but for what a plugin loads."""
-    d = settled.question
-    method = method_of(d)
-    asked = Options(d).text("quantization") == "humming"  # its kernels take whatever the config says
-    return {"method": method} if method and method != GGUF and not asked and not _listed(method, d.engine_version) else None
+    """A method that the release has no class for, but for what a plugin loads; of one that others have, where it was said which."""
+    d, method = settled.question, _missing(settled)
+    said = "engine_version" not in settled.chosen_by or not _ever(method)
+    return {"method": method} if method and method != GGUF and said and Options(d).text("quantization") != "humming" else None
 
 
-def by_plugin(d: Deployment, release: str) -> tuple[str, ...]:
-    """Why a start from GGUF is not known: the release itself does not load it."""
-    if d.kv_memory is not None or method_of(d) != GGUF or _listed(GGUF, release):
+def not_known(settled: Settled) -> tuple[str, ...]:
+    """Why a start is too close to call: from GGUF, which no release after 0.23 loads by itself, or in a method that older ones had."""
+    d, method = settled.question, _missing(settled)
+    if d.kv_memory is not None or not method or not _ever(method):
         return ()
-    return (f"vLLM {release} loads GGUF where vllm-gguf-plugin is installed (its extra extra-quant), and not without",)
+    if method == GGUF:
+        return (f"vLLM {d.engine_version} loads GGUF where vllm-gguf-plugin is installed (its extra extra-quant), and not without",)
+    older = f"vLLM {d.engine_version} loads no {method} weights; releases before did, and nothing says which is meant (engine_version)"
+    return (older,) if "engine_version" in settled.chosen_by else ()
+
+
+def _missing(settled: Settled) -> str:
+    method = method_of(settled.question)
+    return "" if _listed(method, settled.question.engine_version) else method
+
+
+def _ever(method: str) -> bool:
+    return any(method.replace("_", "-") in words.replace("_", "-").split() for words in METHODS.values())
 
 
 CHECKS = (

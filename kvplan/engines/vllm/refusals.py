@@ -12,8 +12,8 @@ from kvplan.engines.common.stops import Move, Stop
 from kvplan.engines.vllm import (
     block_sizes,
     by_transformers,
-    checkpoints,
     captures,
+    checkpoints,
     context_parallel,
     deepseek_v41_conditions,
     drafting,

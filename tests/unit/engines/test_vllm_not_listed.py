@@ -1,4 +1,4 @@
-"""What a release of vLLM has no class for: model classes, and methods of quantisation. Facts: registry.py, quantization/__init__.py of 0.33."""
+"""What releases have no class for: models (vLLM models/registry.py), methods of quantisation (layers/quantization/__init__.py)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,13 @@ def test_gguf_needs_a_plugin_from_0_24_on() -> None:
     ask = {"device": "h100-80gb", "weight_dtype": "q4_k_m", "context": "8k"}
     assert kvplan.estimate("meta-llama/llama-3.1-8b", engine_version="0.23.0", **ask).certainty == "likely"
     newer = kvplan.estimate("meta-llama/llama-3.1-8b", engine_version="0.24.0", **ask)
-    assert newer.certainty == "too close to call" and any("vllm-gguf-plugin" in note for note in newer.model.notes)
+    assert newer.certainty == "too close to call"
+    assert any("vllm-gguf-plugin" in note for note in newer.model.notes)
+
+
+def test_a_method_of_older_releases_is_too_close_to_call_where_none_is_said(tmp_path: Path) -> None:
+    plan = _plan(tmp_path, BNB, "vllm", None)
+    assert (plan.starts, plan.certainty) == (True, "too close to call")
 
 
 @pytest.mark.parametrize(
