@@ -29,8 +29,8 @@ def method_of(d: Deployment) -> str:
     own = checkpoint_format(d)
     if d.weight_dtype in (None, own) and (named := own_method(d.model, own).rpartition(" ")[2]):
         return "" if named in ("none", "mlx") else named  # a tool of no method: ModelOpt's, or MLX's
-    named = canonical_weight(d.weight_dtype) if d.weight_dtype else own
-    formats = {weight_scheme(one) for one in named.split("+") if one != "int8"}  # which several methods have
+    names = (d.weight_dtype or own).split("+")
+    formats = {weight_scheme(canonical_weight(one)) for one in names if one != "int8"}  # which several methods have
     return next((one for one in _BY_SCHEME if one in formats), "")
 
 

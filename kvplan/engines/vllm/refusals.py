@@ -20,6 +20,7 @@ from kvplan.engines.vllm import (
     experts,
     layer_conditions,
     no_v1,
+    on_amd,
     overrides,
     registered,
     selection,
@@ -281,7 +282,7 @@ CHECKS: tuple[Stop, ...] = (
         since="0.12", when=when.backend, loading=True, numbers="{reason}",
     ),
     *block_sizes.CHECKS,
-    *selection.CHECKS,
+    *selection.CHECKS, *on_amd.CHECKS,
     Stop(
         "FP8 cache and FlashAttention", "FlashAttention does not support fp8 kv-cache on this device.",
         "FlashAttention reads an FP8 cache on Hopper alone", (_BACKEND, Move("kv_dtype", "auto")),
