@@ -115,8 +115,8 @@ def test_sarvams_files_as_transformers_saves_them(config: dict[str, Any], counte
 
 @pytest.mark.parametrize(
     ("model_type", "named"),
-    [("llama", "LlamaForCausalLM"), ("mpt", "MptForCausalLM"), ("deepseek_v3", "DeepseekV3ForCausalLM"), ("stablelm", "StableLmForCausalLM"),
-     ("nemotron_h", "NemotronHForCausalLM")],
+    [("llama", "LlamaForCausalLM"), ("mpt", "MptForCausalLM"), ("deepseek_v3", "DeepseekV3ForCausalLM"),
+     ("nemotron_h", "NemotronHForCausalLM"), ("stablelm", "StableLmForCausalLM")],
 )  # fmt: skip
 def test_a_config_without_a_class_is_of_the_one_that_transformers_has_for_its_type(model_type: str, named: str) -> None:
     """transformers 5.24 models/auto/modeling_auto.py MODEL_FOR_CAUSAL_LM_MAPPING_NAMES."""
