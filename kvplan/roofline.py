@@ -1,16 +1,18 @@
 """The least time that decoding and prefill can take: bytes over bandwidth, operations over the arithmetic rate, whichever is longer.
 
-Assumptions: both at the datasheet's peak and perfectly overlapped, tensor parallelism without communication, each weight read once a
-step, a step's routing uniform over experts. Decoding passes pipeline stages one after the other, with a share of the sequences on each;
-a prompt's chunks keep all of them busy. Real engines are slower; the shape (what binds, where it turns) is what this shows.
+Assumptions: both at the datasheet's peak, matrices at that of the cores that take their format, and perfectly overlapped; tensor
+parallelism without communication, each weight read once a step, a step's routing uniform over experts. Decoding passes pipeline stages one
+after the other, with a share of the sequences on each; a prompt's chunks keep all of them busy. Real engines are slower; the shape (what
+binds, where it turns) is what this shows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kvplan.devices import Device
+from kvplan.dtypes import weight_scheme
 from kvplan.errors import UnsupportedError
 from kvplan.parallel import Layout, heads_per_rank
 from kvplan.tensors import CacheTensor, Keep, Layer, Lowered, TokenWork, layer_counts, tensor_curve
@@ -18,6 +20,9 @@ from kvplan.units import cdiv, longest
 from kvplan.weights import Tensors, WeightFormats, model_tensors, rank_bytes
 
 MOST_BATCH = 1 << 20
+#: Family of a format of weights -> the rate of the cores that multiply in it, with activations that are quantised as they come, where a
+#: device has them (W8A8, W4A4; llama.cpp's ggml/src/ggml-cuda/mmq.cu in integers); of others matrices are unpacked to the compute type.
+FASTEST = {"fp8": "fp8", "mxfp": "fp4", "nvfp4": "fp4", "w4afp8": "fp8", "gguf": "int8"}
 
 
 class Bound(NamedTuple):
@@ -90,25 +95,30 @@ def roofline(
         raise UnsupportedError(f"device: {device.id} declares no {lacks}, on which speed depends; name a device that does, such as h100")
     if not _cache(model, layout, context, encoder_tokens):
         raise UnsupportedError("the model keeps no cache: it decodes no tokens, and theirs is the speed that is bounded")
-    speed = (device.bandwidth_gb_per_s * 1e9, device.dense_tflops[rate] * 1e12)
-    held = cdiv(batch, layout.dp)
+    bandwidth = device.bandwidth_gb_per_s * 1e9
+    held, matrices = cdiv(batch, layout.dp), _matrices(model, formats, layout, device, rate)
+    eight = any(t.dtype.startswith("fp8") for t, _ in _tensors(model.layers))
+    attending = max(device.dense_tflops[rate], device.dense_tflops.get("fp8", 0.0) if eight else 0.0) * 1e12
+
+    def bound(weight_bytes: int, cache_bytes: int, tokens: int, attention: int) -> Bound:
+        seconds = tokens * matrices[1] + attention / attending
+        return _bound(weight_bytes, cache_bytes, tokens * matrices[0] + attention, seconds, bandwidth)
 
     def decode(sequences: int) -> Bound:
         """A token of each: the stages take turns with a share of the sequences, and a token passes all of them."""
         share = cdiv(sequences, layout.pp)
-        stage = _bound(_read(model, formats, layout, share), _cache(model, layout, context, encoder_tokens) * share,
-                       share * (_matrices(model, layout) + _attention(model, layout, context, encoder_tokens)), speed)  # fmt: skip
+        stage = bound(_read(model, formats, layout, share), _cache(model, layout, context, encoder_tokens) * share,
+                      share, share * _attention(model, layout, context, encoder_tokens))  # fmt: skip
         return stage.times(layout.pp)
 
     step = decode(held)
-    prompt_ops = context * _matrices(model, layout) + _prompt_attention(model, layout, context, encoder_tokens)
-    prefill = _bound(_read(model, formats, layout, context), 0, prompt_ops, speed)
-    no_cache = max(step.compute_seconds, layout.pp * step.weight_bytes / speed[0])
+    prefill = bound(_read(model, formats, layout, context), 0, context, _prompt_attention(model, layout, context, encoder_tokens))
+    no_cache = max(step.compute_seconds, layout.pp * step.weight_bytes / bandwidth)
     return Roofline(step, prefill, held / step.seconds, held / no_cache, prefill.seconds, _turn(decode) if turn else None)
 
 
-def _bound(weight_bytes: int, cache_bytes: int, operations: int, speed: tuple[float, float]) -> Bound:
-    memory, compute = (weight_bytes + cache_bytes) / speed[0], operations / speed[1]
+def _bound(weight_bytes: int, cache_bytes: int, operations: int, compute: float, bandwidth: float) -> Bound:
+    memory = (weight_bytes + cache_bytes) / bandwidth
     return Bound(max(memory, compute), memory, compute, weight_bytes, cache_bytes, operations)
 
 
@@ -132,10 +142,22 @@ def _read(model: Lowered, formats: WeightFormats, layout: Layout, tokens: int) -
     return int(total) // layout.pp
 
 
-def _matrices(model: Lowered, layout: Layout) -> int:
-    """Operations of one token in one rank's matrices: a multiply-add for each weight that serves it."""
-    elems = sum(n * (w.elems // w.experts * w.active if w.experts else w.elems) for w, n in _running(model) if len(w.shape) > 1)
-    return 2 * elems // (layout.tp * layout.pp)
+def _matrices(model: Lowered, formats: WeightFormats, layout: Layout, device: Device, rate: str) -> tuple[int, float]:
+    """Operations of one token in one rank's matrices, a multiply-add for each weight that serves it, and their seconds."""
+    operations, seconds = 0, 0.0
+    for w, n in _running(model):
+        if len(w.shape) > 1:
+            own = 2 * n * (w.elems // w.experts * w.active if w.experts else w.elems)
+            operations, seconds = operations + own, seconds + own / _rate(formats.of(w), device, rate)
+    ranks = layout.tp * layout.pp
+    return operations // ranks, seconds / ranks
+
+
+def _rate(name: str, device: Device, rate: str) -> float:
+    """Operations a second of matrices in a format, at least those in the compute type."""
+    rates: Mapping[str, float] = device.dense_tflops  # type: ignore[assignment]
+    kind = "int8" if name == "int8_channel" else "fp8" if name == "mxfp8" else FASTEST.get(weight_scheme(name), "")
+    return max(rates[rate], rates.get(kind, 0.0)) * 1e12
 
 
 def _cache(model: Lowered, layout: Layout, context: int, encoder_tokens: int | None) -> int:
@@ -166,7 +188,7 @@ def _prompt_attention(model: Lowered, layout: Layout, context: int, encoder_toke
     for work, n in _works(model):
         most = _kept(work.keep, context, encoder_tokens)
         seen = most * context if work.keep.kind == "source" else most * (most + 1) // 2 + most * (context - most)
-        ops += n * (work.fixed * context + work.per_kept * seen)
+        ops += n * (work.fixed * context + (work.prompt or work.per_kept) * seen)
     return ops // (layout.tp * layout.pp)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 from kvplan.tensors import Role
 
 Stack = Literal["model", "encoder", "draft", "tower"]
+PLAIN = ("F16", "BF16", "F32", "F64")
 
 
 class StoredTensor(NamedTuple):
@@ -37,10 +38,14 @@ class StoredTensor(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredWeights:
-    """All tensors of a checkpoint, in file order. `source` says which headers: the source of ledger lines of basis `exact`."""
+    """All tensors of a checkpoint, in file order. `source` says which headers: the source of ledger lines of basis `exact`.
+
+    unlike  why they can not be those of the model beside them; empty where nothing was found
+    """
 
     source: str
     tensors: tuple[StoredTensor, ...]
+    unlike: str = ""
 
     @property
     def total_bytes(self) -> int:
@@ -61,9 +66,10 @@ class StoredWeights:
     def cast(self, n_bytes: int) -> StoredWeights:
         """As an engine loads it that makes its parameters in a compute type of so many bytes: plain tensors cast, the rest as stored.
 
-        Scales, buffers and the tensors of recurrent states stay as they are.
+        Scales, buffers and the tensors of recurrent states stay as they are. FP8 without scales is no format of quantisation, and cast too.
         """
-        tensors = (t._replace(n_bytes=(t.elems or 0) * n_bytes) if _is_plain(t) else t for t in self.tensors)
+        kinds = PLAIN if self.quantized else (*PLAIN, "F8_E4M3", "F8_E5M2")
+        tensors = (t._replace(n_bytes=(t.elems or 0) * n_bytes) if _is_plain(t, kinds) else t for t in self.tensors)
         return replace(self, tensors=tuple(tensors))
 
     def bytes_by(self, key: Callable[[StoredTensor], Any]) -> dict[Any, int]:
@@ -104,5 +110,5 @@ class StoredWeights:
         return self.bytes_by(lambda t: t.stack)
 
 
-def _is_plain(t: StoredTensor) -> bool:
-    return t.elems is not None and not t.companion and t.dtype in ("F16", "BF16", "F32", "F64") and t.role not in ("buffer", "state")
+def _is_plain(t: StoredTensor, kinds: tuple[str, ...]) -> bool:
+    return t.elems is not None and not t.companion and t.dtype in kinds and t.role not in ("buffer", "state")

@@ -97,11 +97,15 @@ class CacheTensor:
 
 
 class TokenWork(NamedTuple):
-    """Operations (a multiply-add is 2) of one query token besides the weights' matrices: `fixed`, and `per_kept` for each kept token."""
+    """Operations (a multiply-add is 2) of one query token besides the weights' matrices: `fixed`, and `per_kept` for each kept token.
+
+    prompt  for each kept token of a prompt, where kernels for many queries need fewer; 0: as many
+    """
 
     fixed: int = 0
     per_kept: int = 0
     keep: Keep = ALL
+    prompt: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

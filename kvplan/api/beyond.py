@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from kvplan.api.asking import asked, at_least_one
 from kvplan.api.searches import among, candidate, prices_by_id, ranking
+from kvplan.api.several import several
 from kvplan.api.workloads import number
 from kvplan.devices import Device
 from kvplan.errors import SpecError
@@ -86,7 +87,8 @@ def transfer(
     for name, value in (("dp", question.get("dp")), ("n_devices", question.get("n_devices"))):
         if value is not None:
             raise SpecError(name, [("", "transfer asks about one worker of each kind; leave it out")])
-    other = {"tp": decode_tp if decode_tp is not None else question.get("tp"), "device": decode_device or question.get("device")}
+    same = question if decode_tp is None else several({"device": question.get("device")})  # another tp needs a number of its own
+    other = {"tp": decode_tp if decode_tp is not None else question.get("tp"), "device": decode_device or same.get("device")}
     return found(
         asked(model, **question),
         asked(model, **(question | other)),  # type: ignore[arg-type]

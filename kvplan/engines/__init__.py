@@ -205,7 +205,7 @@ def settle(d: Deployment) -> tuple[Engine, Settled]:
         *unfollowed,
     )
     old = checks.before_all(d, engine.facts) if engine.facts.pool == "set aside" else ""
-    undecided = (*settled.undecided, *checks.counted_as_stored(d, engine.facts))
+    undecided = (*settled.undecided, *checks.counted_as_stored(d, engine.facts), *checks.not_its_own(d, engine.facts))
     if lacks and is_branch(d.engine_version):
         lacks, undecided = "", (*undecided, f"{lacks}; a build of a branch may")
     notes = (*notes, *passing.notes(passed))

@@ -63,7 +63,7 @@ def _is_gguf(path: Path) -> bool:
 
 def from_hub(model_id: str, revision: str | None = None) -> Imported:
     """A model of the Hugging Face Hub: its config and the headers of its weights, from the local cache first. Raises KvplanError."""
-    from kvplan.importers.folders import differs, noted
+    from kvplan.importers.compared import compared
     from kvplan.importers.hf_config import import_config, load_config
     from kvplan.importers.hub import fetch
     from kvplan.spec import parse_spec
@@ -71,4 +71,4 @@ def from_hub(model_id: str, revision: str | None = None) -> Imported:
     files = fetch(model_id, revision)
     spec = parse_spec(import_config(load_config(files.config), model_id), model_id)
     stored = files.stored(spec.n_layers)
-    return Imported(spec if stored is None else noted(spec, differs(spec, stored)), stored)
+    return Imported(spec, None) if stored is None else Imported(*compared(spec, stored))

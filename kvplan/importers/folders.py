@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kvplan.errors import KvplanError, SpecError
 from kvplan.files import unreadable
-from kvplan.spec import ModelSpec, lower
+from kvplan.importers.compared import compared, noted
+from kvplan.spec import ModelSpec
 from kvplan.stored import StoredWeights
-from kvplan.tensors import CacheFormats
-from kvplan.weights import model_tensors
 
 Found = tuple[ModelSpec, StoredWeights | None]
 
@@ -49,12 +47,7 @@ def read_folder(folder: Path) -> Found:
     if not checkpoint:
         return noted(spec, notes if pickled else [*notes, *_absent(folder, names)]), None
     stored = read_checkpoint(folder, spec.n_layers)
-    return noted(spec, [*notes, *differs(spec, stored)]), stored
-
-
-def noted(spec: ModelSpec, notes: list[str]) -> ModelSpec:
-    """The spec with these notes behind its own."""
-    return spec.changed(notes=(*spec.notes, *notes)) if notes else spec
+    return compared(noted(spec, notes), stored)
 
 
 def _names(folder: Path) -> list[str]:
@@ -77,31 +70,6 @@ def _absent(folder: Path, names: list[str]) -> list[str]:
         said = f", which are {int(size):,} bytes by it," if isinstance(size, int | float) and 0 < size < 1 << 50 else ""
         return [f"none of the files that {name} names{said} is here: the weights are counted from the config"]
     return []
-
-
-_DRAFT = re.compile(r"mtp|nextn|eh_proj|enorm")
-
-
-def differs(spec: ModelSpec, stored: StoredWeights) -> list[str]:
-    """A note where the tensors can not be those of the config: layers that it does not have, fewer parameters than it describes, or more
-    than twice as many.
-
-    An engine builds what the config says, and stops at a tensor that is missing, unknown or of another shape (vLLM 0.33
-    model_loader/default_loader.py track_weights_loading). Packed weights that hide how many they are can not be compared, and files hold
-    parts that are not counted here: towers, talkers, buffers.
-    """
-    stops = "an engine that builds the config stops at a tensor that is missing, unknown or of another shape"
-    beyond = [t for t in stored.tensors if t.stack == "draft"]
-    if beyond and not (spec.mtp or spec.towers or spec.uncounted) and not any(_DRAFT.search(t.name) for t in beyond):
-        return [f"the files have layers beyond the {spec.n_layers} that the config has, {beyond[0].name[:80]} among them: {stops}"]
-    if stored.parameters is None or any(note.startswith("a drafter:") for note in spec.notes):  # a drafter may have its target's ends
-        return []
-    tensors = model_tensors(lower(spec, CacheFormats("bf16", "bf16", "bf16", "bf16")))
-    described = sum(n * w.elems for w, n in tensors if w.role not in ("buffer", "tower"))
-    more = 2.2 if not (spec.encoder or spec.towers or spec.uncounted) else float("inf")
-    if 0.97 * described <= stored.parameters <= more * described:
-        return []
-    return [f"the files hold {stored.parameters:,} parameters, the config describes {described:,}: {stops}"]
 
 
 def _gguf(folder: Path) -> Found:

@@ -109,11 +109,21 @@ def import_config(config: dict[str, Any], source: str) -> dict[str, Any]:
     if architecture in ARCHITECTURES or (architecture and encoder_family(architecture)):
         return assemble(f, stack, architecture, source)
     if architecture is None:
-        return assemble(f, stack, next((name for name, known in ARCHITECTURES.items() if known == model_type), None), source)
+        named = _of_type(model_type)
+        stack["notes"] += [f"the config names no class (architectures): {named} is taken, by model_type {model_type}"] if named else []
+        return assemble(f, stack, named, source)
     weights = [w for w in stack.get("weights", []) if w.get("role") != "head"] + instead(f, str(architecture), stack["hidden_size"])
     headless = {"lm_head": False, "tied_embeddings": False, "weights": weights}
     note = "a model without a language-model head"
     return assemble(f, {**stack, **headless, "notes": [*stack.get("notes", []), note]}, architecture, source)
+
+
+def _of_type(model_type: str) -> str | None:
+    """The class of a model type: of several that are read alike, the one that is called as the type is."""
+    classes = [name for name, known in ARCHITECTURES.items() if known == model_type]
+    camel = "".join(part.capitalize() for part in model_type.split("_"))
+    alike = [name for name in classes if name.lower().startswith(f"{camel.lower()}for")]
+    return next((name for name in (*alike, *classes) if name.startswith(camel)), next(iter(alike or classes), None))
 
 
 def _contradicted(config: dict[str, Any], architecture: str | None, row: Row) -> list[str]:

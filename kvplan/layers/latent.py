@@ -40,8 +40,11 @@ class Mla(LayerKind):
         return Keep("window", self.window) if self.window else ALL
 
     def work(self, hidden: int) -> tuple[TokenWork, ...]:
-        """In latent form, as decoding does it: scores over rank + rope, values over rank, for every head."""
-        return (TokenWork(per_kept=2 * self.heads * (2 * self.kv_lora_rank + self.qk_rope_head_dim), keep=self._keep()),)
+        """In latent form, as decoding does it: scores over rank + rope, values over rank, for every head; of a prompt over K and V of every
+        head, made of the latents (vLLM model_executor/layers/attention/mla_attention.py forward_mha)."""
+        latent = 2 * self.heads * (2 * self.kv_lora_rank + self.qk_rope_head_dim)
+        apart = 2 * self.heads * (self.qk_nope_head_dim + self.qk_rope_head_dim + self.v_head_dim)
+        return (TokenWork(per_kept=latent, keep=self._keep(), prompt=min(latent, apart)),)
 
     def weights(self, hidden: int) -> tuple[WeightTensor, ...]:
         h, q_dim = self.heads, self.qk_nope_head_dim + self.qk_rope_head_dim

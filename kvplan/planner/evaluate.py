@@ -11,7 +11,7 @@ from kvplan.deployment import NAMES, Deployment
 from kvplan.engines.common import drivers
 from kvplan.engines.common.builds import unnamed
 from kvplan.engines.common.checks import before_all, refusal
-from kvplan.engines.common.doubts import doubts, more_slots, second_copy, unread_weights, without_kernel
+from kvplan.engines.common.doubts import doubts, more_slots, newer, second_copy, unread_weights, without_kernel
 from kvplan.engines.common.lines import least_sure, stage_weights, weight_entries
 from kvplan.engines.common.passed import capped
 from kvplan.engines.common.phases import close, doubted, judged
@@ -105,7 +105,10 @@ def _in_doubt(settled: Settled, released: Deployment, facts: Facts, outcome: Out
     ancient = (old,) if old and facts.pool != "set aside" else ()
     room = WIDE * d.device.memory_bytes if d.device else 0
     wide = abs(outcome.margin_bytes or 0) >= room > 0
-    found = doubts(settled, facts) + drivers.older(d, facts, outcome) + close(outcome.ledgers, settled.room) if outcome.starts else ()
+    found: tuple[str, ...] = ()
+    if outcome.starts:
+        beside = drivers.older(d, facts, outcome) + close(outcome.ledgers, settled.room)
+        found = doubts(settled, facts) + newer(released, facts) + beside
     why = (*found, *(ancient if wide else ()))
     undecided = (
         *settled.undecided,

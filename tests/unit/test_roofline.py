@@ -84,3 +84,25 @@ def test_what_a_deployment_can_be_ranked_by():
     assert found.first_token_seconds == one.first_token_seconds
     assert found.cost_per_million == pytest.approx(5.0 / 3600 / found.tokens_per_second * 1e6)
     assert pace(api.deployment("meta-llama/llama-3.1-8b", device="24GiB", engine="ideal", context=10)) is None
+
+
+@pytest.mark.parametrize(
+    ("device", "weight_dtype", "rate"),
+    [("h100", "fp8", 1978.9e12), ("h100", "awq", RATE), ("h100", "nvfp4", RATE), ("b200", "nvfp4", 9000e12), ("b200", "mxfp8", 4500e12)],
+)  # fmt: skip
+def test_a_prompt_takes_no_longer_than_the_fastest_cores_for_its_format(device: str, weight_dtype: str, rate: float) -> None:
+    """The datasheets' dense rates of W8A8 and W4A4; formats without cores are unpacked to bf16. The head stays in bf16."""
+    found = kvplan.roofline("meta-llama/llama-3.1-8b", device=device, engine="ideal", context=8192, weight_dtype=weight_dtype)
+    layers, plain = 8192 * 2 * (PARAMETERS - 2 * TABLE - NORMS), RATE if device == "h100" else 2250e12
+    rest = 8192 * 2 * TABLE + 32 * (8192 * 8193 // 2) * 2 * 32 * 256
+    assert found.first_token_seconds == pytest.approx(layers / rate + rest / plain)
+
+
+def test_a_prompt_of_latents_attends_over_keys_and_values_of_heads() -> None:
+    """DeepSeek-V3: 128 heads of 192 and 128 over a prompt (vLLM forward_mha); decoding over latents of 512 and 576."""
+    h200 = {"device": "8xh200", "tp": 8, "engine": "ideal", "context": 8192}
+    prompt, decode = (getattr(kvplan.roofline("deepseek-ai/deepseek-v3", **h200), kind).operations for kind in ("prefill", "decode"))
+    short = kvplan.roofline("deepseek-ai/deepseek-v3", **h200 | {"context": 4096})
+    pairs = 8192 * 8193 // 2 - 2 * (4096 * 4097 // 2)
+    assert prompt - 2 * short.prefill.operations == pytest.approx(pairs * 61 * 2 * 128 * (192 + 128) / 8, rel=1e-6)
+    assert decode - short.decode.operations == 4096 * 61 * 2 * 128 * (576 + 512) // 8

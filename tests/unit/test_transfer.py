@@ -150,3 +150,9 @@ def test_the_command_line_says_it_in_every_format(capsys: pytest.CaptureFixture[
     assert "640.000 MiB" in capsys.readouterr().out
     assert run([*asked, "--format", "csv"]) == 0
     assert run([*asked, "--link", "nonsense"]) == 2
+
+
+def test_a_decode_worker_of_another_size_has_its_own_number_of_devices() -> None:
+    """DeepSeek-V3: 61 latents of 576 values in 2 bytes of 32,768 tokens on each of 4 ranks (arXiv 2405.04434)."""
+    found = kvplan.transfer("deepseek-ai/deepseek-v3", device="8xh200", tp=8, decode_tp=4, context="32k")
+    assert found.rank_bytes == 61 * 576 * 2 * 32768

@@ -231,6 +231,11 @@ def foreign_checkpoint(d: Deployment, facts: Facts) -> tuple[str, ...]:
     return (f"{facts.title} loads no {names} weights; they are counted as stored: name the format of your files with weight_dtype{such}",)
 
 
+def not_its_own(d: Deployment, facts: Facts) -> tuple[str, ...]:
+    """Why a start is too close to call: the files at hand can not be those of the model as it is described."""
+    return (d.stored.unlike,) if d.stored is not None and d.stored.unlike and facts.versions and d.kv_memory is None else ()
+
+
 def counted_as_stored(d: Deployment, facts: Facts) -> tuple[str, ...]:
     """Why a start is too close to call: its own files are of a size that the question does not say."""
     if d.kv_memory is not None or not facts.versions or not foreign(d, facts):

@@ -71,6 +71,13 @@ def doubts(settled: Settled, facts: Facts) -> tuple[str, ...]:
     return (*found, *(_said(scheme, least, d) for scheme, least in _converted(d, facts)))
 
 
+def newer(d: Deployment, facts: Facts) -> tuple[str, ...]:
+    """A release after all that were read, whose rules are those of the newest of them: not one that only mends it (0.33.1)."""
+    asked, last = release(d.engine_version or ""), next(reversed(facts.versions), "")
+    beyond = d.device is not None and asked[:2] > release(last)[:2] > ()
+    return (f"{facts.title} {d.engine_version} is newer than {last}, the newest that was read",) if beyond else ()
+
+
 def _encodes(model: ModelSpec) -> bool:
     """Whether it is an encoder alone: whatever its head is, nothing is generated."""
     mixers = [mixer for block in model.blocks.values() for mixer in block.mixers]

@@ -68,10 +68,10 @@ def settle(d: Deployment) -> Settled:
     made = settle_with(d, rules, notes, name="llama.cpp", version=f"b{rules.build}")
     settings: LlamaSettings = made.settings
     unread = unknown_model(d.model.architecture, build_of(d.engine_version or ""))
-    return made._replace(settings=settings._replace(unread=unread), undecided=_unconverted(d.model.architecture or ""))
+    return made._replace(settings=settings._replace(unread=unread), undecided=unconverted(d.model.architecture or ""))
 
 
-def _unconverted(named: str) -> tuple[str, ...]:
+def unconverted(named: str) -> tuple[str, ...]:
     """Why a start is too close to call: nothing here makes a file of such a model, where it is named by its class."""
     is_class = named.endswith(("ForCausalLM", "ForConditionalGeneration", "LMHeadModel"))
     return (f"llama.cpp's converter has no {named}: no file may be there",) if is_class and named not in CONVERTED else ()

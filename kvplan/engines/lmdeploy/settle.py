@@ -21,6 +21,7 @@ from kvplan.engines.common.protocol import ChosenBy, Settled
 from kvplan.engines.common.registries import Registry, listed
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, resolve, served_in, wrong_number
 from kvplan.engines.lmdeploy.facts import FACTS
+from kvplan.engines.lmdeploy.methods import unread
 from kvplan.engines.lmdeploy.rules import RELEASES, LmdeployRules
 from kvplan.errors import UnsupportedError
 from kvplan.forms import Form
@@ -148,7 +149,7 @@ def settle(d: Deployment) -> Settled:
         notes = (*notes, "speculative: TurboMind does not draft and goes on without; --backend pytorch does, and its drafter is counted")
     missing = unknown(question, found_drafter) if backend == "pytorch" else ""
     made = Settled(question, chosen, notes, settings, model, drafts, misfit, found_drafter, missing)
-    return made._replace(undecided=undecided(d))
+    return made._replace(undecided=(*undecided(d), *unread(question, backend)))
 
 
 def undecided(d: Deployment) -> tuple[str, ...]:

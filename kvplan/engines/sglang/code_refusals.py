@@ -47,6 +47,14 @@ DIFFUSES = {
     "LLaDA2MoeModelLM": "", "SDARForCausalLM": "0.5.9", "SDARMoeForCausalLM": "0.5.9", "DiffusionGemmaForBlockDiffusion": "0.5.21",
 }  # fmt: skip
 _VERIFY = "configs/model_config.py _verify_quantization"
+#: Methods that a release of 0.4.9, 0.5.4, 0.5.12 or 0.5.23 lists (layers/quantization/__init__.py), or that a class of those takes over.
+_METHODS = (
+    "aqlm auto-round auto-round-int8 awq awq-marlin bitsandbytes blockwise-int8 compressed-tensors deepspeedfp experts-int8 fbgemm-fp8 fp8 "
+    "gguf gptq gptq-marlin gptq-marlin-24 humming marlin minimax-m3-nvfp4 mlx modelopt modelopt-fp4 modelopt-fp8 modelopt-mixed modelslim "
+    "moe-wna16 mxfp-w4a8 mxfp4 mxfp8 none nvfp4-online petit-nvfp4 qoq qqq quark quark-int4fp8-moe quark-mxfp4 tpu-int8 w4afp8 w8a8-fp8 "
+    "w8a8-int8"
+)
+METHODS = frozenset(_METHODS.split())
 
 
 def no_code(settled: Settled) -> Values:
@@ -72,6 +80,12 @@ def own_method_on_rocm(settled: Settled) -> Values:
     if not on_amd(d) or told or release(settings_of(settled).release) < OWN_METHOD.get(_method(settled), (99,)):
         return None
     return {"method": "modelopt_mixed" if "+" in stored else "modelopt_fp4" if stored.startswith("nvfp4") else "modelopt_fp8"}
+
+
+def unknown_method(settled: Settled) -> Values:
+    """A method that no release has."""
+    method = _method(settled)
+    return {"method": method} if method and method.replace("_", "-") not in METHODS else None
 
 
 def mxfp4_on_rocm(settled: Settled) -> Values:
@@ -113,6 +127,10 @@ CLASSES: tuple[Stop, ...] = (
     Stop(
         "diffusion", "Unknown diffusion LLM: {class:w}", "its blocks are not denoised", (Move("option:dllm_algorithm", "none"),),
         "dllm/config.py DllmConfig.from_server_args", since="0.5.6", when=no_diffusion,
+    ),
+    Stop(
+        "quantisation", "Unknown quantization method: {method:w}. Must be one of", "no release loads weights that are packed as {method}",
+        (Move("weight_dtype", "another checkpoint"), Move("engine", "another that does")), _VERIFY, since="0.4.9", when=unknown_method,
     ),
     Stop(
         "quantisation", "{method:w} quantization is currently not supported in ROCm.", "AMD GPUs load ModelOpt's checkpoints by no method",

@@ -35,8 +35,20 @@ def widths(settled: Settled) -> Values:
     return on.uneven_widths(settled.model, s.layout.tp, experts_whole=True, of=("mlp_down", "shared_down")) if s.profiled else None
 
 
+def cache_format(settled: Settled) -> Values:
+    """A cache in a format that this backend makes none of; the type that it computes in is what `auto` says."""
+    s = settings_of(settled)
+    asked = None if "kv_dtype" in settled.chosen_by else settled.question.kv_dtype
+    return {"asked": asked} if asked and s.profiled and s.formats.k not in ("fp8_e4m3", "nvfp4", s.formats.compute) else None
+
+
 #: Evaluated for every plan, in the order in which the engine comes to them.
 CHECKS: tuple[Stop, ...] = (
+    Stop(
+        "cache format", "Overriding KV cache quantization with an invalid type", "its PyTorch backend keeps K and V in fp8, nvfp4 or as is",
+        (Move("kv_dtype", "fp8 or auto"), Move("option:backend", "tensorrt, which has others")),
+        "tensorrt_llm/_torch/pyexecutor/model_loader.py validate_and_set_kv_cache_quant", when=cache_format, numbers="{asked}",
+    ),
     Stop(
         "expert ranks", "moe_tp_size * moe_ep_size * moe_cluster_size must equal to moe_world_size, but got {made} != {tp}",
         "experts are dealt out over ep groups of the tp ranks, evenly", (Move("ep", "a size that divides tp"),),

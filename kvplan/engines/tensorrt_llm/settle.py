@@ -19,6 +19,7 @@ from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.registries import Registry, listed
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, served_in, without, wrong_number
 from kvplan.engines.tensorrt_llm.facts import FACTS
+from kvplan.engines.tensorrt_llm.models import not_listed
 from kvplan.engines.tensorrt_llm.pools import TrtPoolSettings
 from kvplan.engines.tensorrt_llm.rules import RELEASES, TrtRules, find
 from kvplan.engines.tensorrt_llm.ways import BUILT, PYTORCH
@@ -183,6 +184,8 @@ def undecided(d: Deployment, options: Options, rules: TrtRules) -> tuple[str, ..
     wanted = rules.transformers
     first = REGISTRY.later(d.model.architecture, wanted) if wanted else ""
     younger = (f"{d.model.architecture} came with transformers {first}, and this release asks for {wanted}",) if first else ()
+    if is_profiled(options, rules):
+        younger = (*younger, *not_listed(d, formats(d).k))
     known = d.device is None or d.kv_memory is not None or options.text("peak_memory") is not None
     if options.text("built", ("here", "elsewhere")) == "elsewhere" or known or is_profiled(options, rules):
         return younger

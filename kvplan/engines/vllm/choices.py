@@ -43,7 +43,7 @@ _BACKENDS: dict[tuple[str, str], str] = {
 
 _WITH_LOWER: Times = {times: f"{names} {names.lower()}" for times, names in (_BACKENDS | {("", ""): f"{_BACKENDS['', '']} AUTO"}).items()}
 
-_METHODS: Times = {
+METHODS: Times = {
     ("", ""): (
         "None awq awq_marlin compressed-tensors experts_int8 fbgemm_fp8 fp8 gptq gptq_marlin modelopt modelopt_fp4 moe_wna16 quark torchao"
     ),
@@ -136,7 +136,7 @@ CHOICES: dict[str, Times] = {
         ("0.31.0", ""): "ultraquant_4bit",
         ("0.32.0", ""): "octave_k3v3 octave_k3v3_compact octave_k3v4",
     },
-    "--quantization": _METHODS,
+    "--quantization": METHODS,
     "--config-format": {("", ""): "auto hf mistral"},
     "--optimization-level": {("", ""): "0 1 2 3"},
     "--dtype": {("", ""): "auto bfloat16 float float16 float32 half"},
@@ -209,6 +209,6 @@ CHOICES: dict[str, Times] = {
     "--speculative-config.moe_backend": _MOE,
     "--kernel-config.linear_backend": _LINEAR,
     "--kernel-config.sparse_indexer_topk_backend": _TOPK,
-    "--hf-overrides.quantization_config.quant_method": _METHODS,
+    "--hf-overrides.quantization_config.quant_method": METHODS,
     **VALUES,
 }

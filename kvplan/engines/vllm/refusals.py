@@ -11,13 +11,16 @@ from kvplan.engines.common.failures import unpacked
 from kvplan.engines.common.stops import Move, Stop
 from kvplan.engines.vllm import (
     block_sizes,
+    by_transformers,
     captures,
+    checkpoints,
     context_parallel,
     deepseek_v41_conditions,
     drafting,
     experts,
     layer_conditions,
     no_v1,
+    on_amd,
     overrides,
     registered,
     selection,
@@ -26,7 +29,7 @@ from kvplan.engines.vllm import (
 )
 from kvplan.engines.vllm import conditions as when
 from kvplan.engines.vllm import exchange_conditions as over
-from kvplan.engines.vllm.quantised import NEEDS_SETTINGS, another_draft_method, another_method, leaving, made_draft, unpacked_draft
+from kvplan.engines.vllm.quantised import NEEDS_SETTINGS, another_draft_method, another_method, made_draft, unpacked_draft
 
 TP = "a size that divides it"
 FEWER = Move("tp", "a smaller one, or pipeline parallelism (pp) beside it")
@@ -70,12 +73,7 @@ CHECKS: tuple[Stop, ...] = (
         f"{_CONFIG} _get_and_verify_max_len", when=when.longer,
         tail=" or model_max_length=None in model's config.json). To allow overriding this maximum, set VLLM_ALLOW_LONG_MAX_MODEL_LEN=1",
     ),
-    Stop(
-        "a method that leaves", "The quantization method %s is deprecated and will be removed in future versions of vLLM. To bypass, set",
-        "the release loads the checkpoint's method no more unless it is told to",
-        (Move("option:allow_deprecated_quantization", "true"), Move("weight_dtype", "another checkpoint")),
-        f"{_CONFIG} _verify_quantization", since="0.14", when=leaving, tail=" `--allow-deprecated-quantization`.", numbers="{method}",
-    ),
+    *checkpoints.CHECKS,
     Stop(
         "quantisation of a drafter", "hf_overrides must be a dict for get_quant_config to get the quantization config from it.",
         "this release quantises no drafter as it is loaded", (Move("option:draft_quantization", "unset"), Move("engine_version", "0.29")),
@@ -84,7 +82,7 @@ CHECKS: tuple[Stop, ...] = (
     _TWO_METHODS, _TWO_METHODS._replace(when=another_draft_method),
     *windows.CHECKS, *overrides.CHECKS, *captures.CHECKS,
     *layer_conditions.CHECKS,
-    *registered.CHECKS,
+    *registered.CHECKS, *by_transformers.CHECKS,
     *drafting.CHECKS,
     *deepseek_v41_conditions.CHECKS,
     Stop(
@@ -284,7 +282,7 @@ CHECKS: tuple[Stop, ...] = (
         since="0.12", when=when.backend, loading=True, numbers="{reason}",
     ),
     *block_sizes.CHECKS,
-    *selection.CHECKS,
+    *selection.CHECKS, *on_amd.CHECKS,
     Stop(
         "FP8 cache and FlashAttention", "FlashAttention does not support fp8 kv-cache on this device.",
         "FlashAttention reads an FP8 cache on Hopper alone", (_BACKEND, Move("kv_dtype", "auto")),

@@ -54,6 +54,7 @@ REMOVED: dict[str, tuple[str, str]] = {
     "Fairseq2LlamaForCausalLM": ("0.28.0", "0.29"),
     "HCXVisionForCausalLM": ("0.28.0", "0.29"),
     "MPTForCausalLM": ("0.28.0", "0.29"),
+    "MptForCausalLM": ("0.28.0", "0.29"),  # transformers has it, without an attention that vLLM could take
     "RWForCausalLM": ("0.28.0", "0.29"),
     "StableLMEpochForCausalLM": ("0.28.0", "0.29"),
 }
@@ -66,9 +67,9 @@ RUN_BEFORE: dict[str, str] = {"BertForMaskedLM": "0.20"}
 
 #: Classes of released files that no registry of 0.0.1 to 0.33.0 lists, and no transformers up to 5.24 has.
 UNLISTED = frozenset({
-    "HunYuanForCausalLM", "JetNemotronForCausalLM", "LlavaLlamaForCausalLM", "LlavaMistralForCausalLM", "LlavaQwenForCausalLM",
-    "LocateAnythingForConditionalGeneration", "MambaLMHeadModel", "Rwkv5ForCausalLM", "Rwkv6ForCausalLM", "SDARForCausalLM",
-    "SDARMoeForCausalLM", "SkyworkForCausalLM", "Spark2_5ForCausalLM", "StepAudio2ForCausalLM",
+    "HunYuanForCausalLM", "JetNemotronForCausalLM", "JinaBertModel", "LlavaLlamaForCausalLM", "LlavaMistralForCausalLM",
+    "LlavaQwenForCausalLM", "LocateAnythingForConditionalGeneration", "MambaLMHeadModel", "Rwkv5ForCausalLM", "Rwkv6ForCausalLM",
+    "SDARForCausalLM", "SDARMoeForCausalLM", "SkyworkForCausalLM", "Spark2_5ForCausalLM", "StepAudio2ForCausalLM",
 })  # fmt: skip
 
 

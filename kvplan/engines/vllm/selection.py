@@ -37,6 +37,8 @@ _PER_HEAD, _TURBO = "int8_per_token_head fp8_per_token_head", "turboquant_k8 tur
 
 #: A format of Gaudi's alone, which FlashAttention took for FP8 up to a release.
 GAUDI, GAUDI_SINCE = "fp8_inc", "0.22"
+#: NVFP4 whose scales are searched for, which the kernels of compute capability 10.x alone write (flashinfer.py supports_kv_cache_dtype).
+SEARCHED = "nvfp4_4over6"
 #: A backend that takes FP8 as `fp8` and `fp8_ds_mla`, and not under its full name (to 0.33), which V3.2's class spelled anew before.
 UNSPELLED, UNSPELLED_SINCE = "FLASHMLA_SPARSE", "0.18"
 #: Backends that run an encoder's layers (supports_attn_type), from which release on; asked from the last one on.
@@ -115,7 +117,7 @@ TAKERS: tuple[Taker, ...] = (
 )
 
 
-def _kind(s: VllmSettings) -> str:
+def kind_of(s: VllmSettings) -> str:
     """Of the layers that keep keys and values: plain, latent or sparse; empty where there are none, several, or one not in the table."""
     tensors = {t.name for layer in distinct(s.served.layers) for cache in layer.caches if cache.form in ATTENTION for t in cache.tensors}
     forms = s.forms & ATTENTION
@@ -140,6 +142,8 @@ def _fits(one: Taker, s: VllmSettings, settled: Settled, kind: str, at: int) -> 
     if s.formats.compute == "f32" and one.name not in _F32:
         return False
     if s.formats.compute == "f16" and one.name in _BF16:
+        return False
+    if d.kv_dtype == SEARCHED and at // 10 != 10:
         return False
     if d.kv_dtype == GAUDI and (one.name != "FLASH_ATTN" or s.since(GAUDI_SINCE)):
         return False
@@ -181,13 +185,20 @@ def no_backend(settled: Settled) -> Values:
     """Where none is named and none of them takes the cache, on a GPU that is known."""
     s, at, device = settings_of(settled), on.capability(settled.question), settled.question.device
     encoder = pools(settled.question.model)
-    kind = "plain" if encoder and s.since(ENCODERS_SINCE) else _kind(s)
+    kind = "plain" if encoder and s.since(ENCODERS_SINCE) else kind_of(s)
     if not at or s.backend or not kind or s.platform != "cuda" or device is None or device.vendor != "nvidia" or not s.since(FIRST):
         return None
     if any(_fits(one, s, settled, kind, at) for one in TAKERS if not encoder or _encodes(one.name, s)):
         return None
     asked = settled.question.kv_dtype if "kv_dtype" not in settled.chosen_by else "auto"
     return {"cache": asked or "auto", "why": f"{kind} attention with a cache of {s.formats.k} on compute capability {on.version_of(at)}"}
+
+
+def in_32_bits(settled: Settled) -> Values:
+    """A cache in f32, which no parser takes by its name: it is that of a model that computes in f32."""
+    s = settings_of(settled)
+    asked = "kv_dtype" not in settled.chosen_by and "f32" in (s.formats.k, s.formats.v)
+    return {} if asked and s.formats.compute != "f32" else None
 
 
 def triton_fp8(settled: Settled) -> Values:
@@ -197,7 +208,7 @@ def triton_fp8(settled: Settled) -> Values:
         return found
     if not at or not 80 <= at < 89 or s.backend or not _on_nvidia(settled) or not s.formats.k.startswith("fp8"):
         return None
-    first = next((one.name for one in TAKERS if _fits(one, s, settled, _kind(s), at)), "")
+    first = next((one.name for one in TAKERS if _fits(one, s, settled, kind_of(s), at)), "")
     falls = pools(d.model) or encodes(d.model, s.release) or first == "TRITON_ATTN"
     return {"gpu": d.device.name if d.device else "", "has": on.version_of(at), "other": "bfloat16"} if falls else None
 
@@ -207,7 +218,7 @@ def no_layout(settled: Settled) -> Values:
     s, at = settings_of(settled), on.capability(settled.question)
     if not at or at // 10 != 10 or s.backend or not s.skip_ends or s.platform != "cuda" or not s.since(LAYOUTS_SINCE):
         return None
-    return {} if _kind(s) == "plain" and _heads(s) <= set(_INFER) else None
+    return {} if kind_of(s) == "plain" and _heads(s) <= set(_INFER) else None
 
 
 def apart_layouts(settled: Settled) -> Values:
@@ -228,7 +239,7 @@ def named(settled: Settled) -> Values:
     encoder = pools(d.model) or encodes(d.model, s.release)
     if encoder and rows and not _encodes(s.backend, s):
         return {"backend": s.backend, "reason": "attention type ENCODER_ONLY not supported"}
-    kind = "plain" if encoder else _kind(s)
+    kind = "plain" if encoder else kind_of(s)
     if not rows or not kind or not at or any(_fits(one, s, settled, kind, at) for one in rows):
         return None
     return {"backend": s.backend, "reason": f"{kind} attention with a cache of {s.formats.k} on compute capability {on.version_of(at)}"}
@@ -237,7 +248,7 @@ def named(settled: Settled) -> Values:
 def forced_cutlass(settled: Settled) -> Values:
     """Sparse latents on compute capability 10.0, where this release names a backend of its own accord (vllm-project/vllm issue 30214)."""
     s = settings_of(settled)
-    return {} if _kind(s) == "sparse" and on.capability(settled.question) == 100 and not s.backend and _on_nvidia(settled) else None
+    return {} if kind_of(s) == "sparse" and on.capability(settled.question) == 100 and not s.backend and _on_nvidia(settled) else None
 
 
 def _on_nvidia(settled: Settled) -> bool:
@@ -249,7 +260,7 @@ def unlisted(settled: Settled) -> Values:
     """A cache in 16 bits, asked for by its name."""
     d, s, at = settled.question, settings_of(settled), on.capability(settled.question)
     asked = canonical(d.kv_dtype, "kv_dtype") if d.kv_dtype not in (None, "auto") and "/" not in str(d.kv_dtype) else ""
-    if asked not in UNLISTED or "kv_dtype" in settled.chosen_by or d.model.architecture == BF16_IS_AUTO or not _kind(s) or not at:
+    if asked not in UNLISTED or "kv_dtype" in settled.chosen_by or d.model.architecture == BF16_IS_AUTO or not kind_of(s) or not at:
         return None
     return {"cache": asked} if _on_nvidia(settled) and (s.since("0.11.1") or at // 10 not in (9, 10)) else None
 
@@ -280,6 +291,14 @@ CHECKS: tuple[Stop, ...] = (
         when=no_backend,
         loading=True,
         numbers="no backend takes {why}",
+    ),
+    Stop(
+        "a cache in 32 bits",
+        "argument --kv-cache-dtype: invalid choice: 'float32'",
+        "a cache is in f32 where the model computes in it",
+        (Move("kv_dtype", "auto"), Move("dtype", "f32")),
+        "config/cache.py CacheDType",
+        when=in_32_bits,
     ),
     Stop(
         "no common layout",

@@ -32,6 +32,7 @@ from kvplan.engines.vllm.backends import latent_backend, plain, said
 from kvplan.engines.vllm.batches import batch_defaults, goes_in_pieces
 from kvplan.engines.vllm.before_v1 import capped
 from kvplan.engines.vllm.captures import asked
+from kvplan.engines.vllm.checkpoints import not_known
 from kvplan.engines.vllm.connectors import chunks_alone, without_hybrid
 from kvplan.engines.vllm.deepseek_v41 import PACKED_ROWS, SharedRows, index_keys, shared_rows
 from kvplan.engines.vllm.drafter import HEADS_SINCE, read_drafter, said_of_drafter
@@ -156,7 +157,7 @@ def settle(d: Deployment) -> Settled:
         ),
         runs="" if d.device is None and not since(release, "0.10") else V1 if rules.v1 else V0,  # without a device either may be
         passed=(*passed(d), *chosen(d), *unmodelled(d, rules, own)),
-        undecided=(*undecided(question, model, rules, release, graphs=settings.graphs), *unsized(settings)),
+        undecided=(*undecided(question, model, rules, release, graphs=settings.graphs), *not_known(made), *unsized(settings)),
     )
 
 

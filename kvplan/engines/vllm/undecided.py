@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options
+from kvplan.engines.vllm.by_transformers import of_two_stacks
 from kvplan.engines.vllm.encoders import TOWERS, tower_of
 from kvplan.engines.vllm.media import media, text_alone
 from kvplan.engines.vllm.registered import unlisted
@@ -21,7 +22,7 @@ APART_SINCE = "0.25"
 
 def undecided(d: Deployment, model: Lowered, rules: VllmRules, release: str, *, graphs: bool) -> tuple[str, ...]:
     """Reasons, in words that finish `too close to call at most:`. `graphs`: CUDA graphs are captured."""
-    found = [*unlisted(d.model)]
+    found = [*unlisted(d.model), *of_two_stacks(d.model, release)]
     if (Options(d).count("prefill_context_parallel_size") or 1) > 1:
         found.append("ranks that share a prompt are GPUs beside these, and what they take is not modelled (prefill_context_parallel_size)")
     if str(d.kv_dtype).startswith("turboquant") and (d.pp or 1) > 1 and d.block_size is None and since(release, APART_SINCE):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kvplan.errors import FormatError, SpecError
+from kvplan.importers.compared import compared
 from kvplan.importers.gguf.header import FORMAT, Header, read_header
 from kvplan.importers.gguf.spec import spec_data
 from kvplan.importers.gguf.tensors import Table
@@ -35,7 +36,8 @@ def read_gguf(path: str | Path) -> Gguf:
     _check_split(headers)
     table = Table(t for header in headers for t in header.tensors)
     data, h = spec_data(first.metadata, table, str(path))
-    return Gguf(parse_spec(data, str(path)), None if table.empty else table.stored(h.n_layers), first)
+    spec = parse_spec(data, str(path))
+    return Gguf(spec, None, first) if table.empty else Gguf(*compared(spec, table.stored(h.n_layers)), first)
 
 
 def parts(path: str | Path) -> list[Path]:

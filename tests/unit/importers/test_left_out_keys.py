@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kvplan.errors import KvplanError
-from kvplan.importers.hf_config import import_config
+from kvplan.importers.hf_config import _of_type, import_config
 from kvplan.spec import parse_spec
 from tests.conftest import planned
 
@@ -111,3 +111,13 @@ def test_sarvams_files_as_transformers_saves_them(config: dict[str, Any], counte
     older = {key: value for key, value in config.items() if key not in ("n_routed_experts", "n_shared_experts")}
     assert found == counted
     assert asked({**older, **released, **rest})["model"]["parameters"] == counted
+
+
+@pytest.mark.parametrize(
+    ("model_type", "named"),
+    [("llama", "LlamaForCausalLM"), ("mpt", "MptForCausalLM"), ("deepseek_v3", "DeepseekV3ForCausalLM"),
+     ("nemotron_h", "NemotronHForCausalLM"), ("stablelm", "StableLmForCausalLM")],
+)  # fmt: skip
+def test_a_config_without_a_class_is_of_the_one_that_transformers_has_for_its_type(model_type: str, named: str) -> None:
+    """transformers 5.24 models/auto/modeling_auto.py MODEL_FOR_CAUSAL_LM_MAPPING_NAMES."""
+    assert _of_type(model_type) == named
