@@ -22,8 +22,11 @@ def test_no_start_of_it_is_certain(tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     config.write_text(json.dumps(LLAMA | {"quantization_config": {"quant_method": "zzz"}}))
     plan = planned(str(config), engine="vllm", device="h100", context="4k")
-    assert (plan.fits, plan.certainty) == (True, "too close to call")
-    assert any("is not modelled is not known" in note for note in plan.model.notes)
+    assert (plan.starts, plan.certainty) == (False, "likely")
+    assert (plan.outcome.reason or "").startswith("Unknown quantization method: zzz")
+    doubted = planned(str(config), engine="tensorrt-llm", device="h100", context="4k")
+    assert (doubted.fits, doubted.certainty) == (True, "too close to call")
+    assert any("is not modelled is not known" in note for note in doubted.model.notes)
     assert planned(str(config), engine="ideal", device="h100", context="4k").certainty == "certain"
     config.write_text(json.dumps(LLAMA))
     assert planned(str(config), engine="vllm", device="h100", context="4k").certainty == "certain"

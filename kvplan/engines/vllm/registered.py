@@ -68,8 +68,8 @@ RUN_BEFORE: dict[str, str] = {"BertForMaskedLM": "0.20"}
 #: Classes of released files that no registry of 0.0.1 to 0.33.0 lists, and no transformers up to 5.24 has.
 UNLISTED = frozenset({
     "HunYuanForCausalLM", "JetNemotronForCausalLM", "JinaBertModel", "LlavaLlamaForCausalLM", "LlavaMistralForCausalLM",
-    "LlavaQwenForCausalLM", "LocateAnythingForConditionalGeneration", "MambaLMHeadModel", "Rwkv5ForCausalLM", "Rwkv6ForCausalLM",
-    "SDARForCausalLM", "SDARMoeForCausalLM", "SkyworkForCausalLM", "Spark2_5ForCausalLM", "StepAudio2ForCausalLM",
+    "LlavaQwenForCausalLM", "LocateAnythingForConditionalGeneration", "MambaLMHeadModel", "OpenELMForCausalLM", "Rwkv5ForCausalLM",
+    "Rwkv6ForCausalLM", "SDARForCausalLM", "SDARMoeForCausalLM", "SkyworkForCausalLM", "Spark2_5ForCausalLM", "StepAudio2ForCausalLM",
 })  # fmt: skip
 
 

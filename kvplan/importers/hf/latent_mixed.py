@@ -149,7 +149,7 @@ def mistral_large4(f: Fields, t: Latent) -> Stack:
         if not own:
             mixer = {key: v for key, v in mixer.items() if not key.startswith("index_")} | {"kind": "mla"}
         layers.append(block([mixer], [moe(f, experts) if has else dense], 2, [*scaling, *(index if own else [])]))
-    return model(f, layers, weights=[weight("rotary_alpha", f.dim("qk_rope_head_dim") // 2)])
+    return model(f, layers, weights=[weight("rotary_alpha", f.dim("qk_rope_head_dim") // 2, role="buffer")])
 
 
 def pangu_ultra(f: Fields, t: Latent) -> Stack:
