@@ -1,7 +1,8 @@
 """Which releases follow the cache format that a checkpoint states, and uploads that state one.
 
 vLLM: utils/torch_utils.py resolve_kv_cache_dtype_string is in the sdists of 0.14.0 on, for ModelOpt's checkpoints; `kv_cache_scheme` of
-compressed-tensors in attention/layer.py of the wheel of 0.15.0 and later. SGLang: model_runner.py asks for `kv_cache_quant_algo` from 0.5.3 on.
+compressed-tensors in attention/layer.py of the wheel of 0.15.0 and later. SGLang: model_runner.py asks for `kv_cache_quant_algo` from
+0.5.3 on.
 Public starts: nvidia/Llama-3.1-8B-Instruct-NVFP4 has 7.33 GiB for 60,064 tokens under vLLM 0.13.0 (131,035 bytes each, 2 x 32 layers x 8
 heads x 128 in 16 bits are 131,072) and 8.01 GiB for 131,264 under TensorRT-LLM 1.3.0rc15 (half of that).
 """
