@@ -45,7 +45,10 @@ def settle(d: Deployment) -> Settled:
     given, asked_flash = dict(d.engine_option), _asked_flash(d)
     arch = gguf_name(d.model.architecture or "")
     num_ctx = _num_ctx(d, rules, given, arch)
-    build = _build(rules, arch)._replace(old_systems=() < release(version) < _OLD_SYSTEMS)
+    build = _build(rules, arch)._replace(
+        old_systems=() < release(version) < _OLD_SYSTEMS,
+        one_batch=False,  # server/routes.go cuts what is longer
+    )
     if d.model.architecture in _WHOLE_HEADS:
         build, notes = build._replace(mla="heads"), (*notes, "Ollama's files of DeepSeek-V2 are of 2024: K and V of every head are kept")
     slots = _slots(d, rules, given, arch)
