@@ -68,7 +68,7 @@ def settle(d: Deployment) -> Settled:
     rules, notes = find(d.engine_version)
     d, whole = _in_one_batch(d)
     made = settle_with(d, rules, (*notes, *whole), name="llama.cpp", version=f"b{rules.build}")
-    chosen_by = {**made.chosen_by, **({"max_num_batched_tokens": "kvplan"} if whole else {})}
+    chosen_by: dict[str, ChosenBy] = {**made.chosen_by, **({"max_num_batched_tokens": "kvplan"} if whole else {})}
     settings: LlamaSettings = made.settings
     unread = unknown_model(d.model.architecture, build_of(d.engine_version or ""))
     return made._replace(chosen_by=chosen_by, settings=settings._replace(unread=unread), undecided=unconverted(d.model.architecture or ""))

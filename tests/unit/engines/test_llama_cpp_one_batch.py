@@ -1,4 +1,4 @@
-"""Requests that an encoder reads at once: tools/server/server-context.cpp can_split, as in llama-cpp-python 0.3.36; cards and builds that are none."""
+"""Requests that an encoder reads at once (tools/server/server-context.cpp can_split, as in llama-cpp-python 0.3.36); cards and builds."""
 
 from __future__ import annotations
 
