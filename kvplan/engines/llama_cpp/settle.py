@@ -71,7 +71,7 @@ def settle(d: Deployment) -> Settled:
     chosen_by: dict[str, ChosenBy] = {**made.chosen_by, **({"max_num_batched_tokens": "kvplan"} if whole else {})}
     settings: LlamaSettings = made.settings
     unread = unknown_model(d.model.architecture, build_of(d.engine_version or ""))
-    return made._replace(chosen_by=chosen_by, settings=settings._replace(unread=unread), undecided=unconverted(d.model.architecture or ""))
+    return made._replace(chosen_by=chosen_by, settings=settings._replace(unread=unread), undecided=unserved(d.model.architecture or ""))
 
 
 def _in_one_batch(d: Deployment) -> tuple[Deployment, tuple[str, ...]]:
@@ -84,6 +84,17 @@ def _in_one_batch(d: Deployment) -> tuple[Deployment, tuple[str, ...]]:
         f"an encoder reads a request in one batch: -b {n} -ub {n} are taken, without them one of {context.N_UBATCH} tokens is the longest"
     )
     return replace(d, max_num_batched_tokens=n, engine_option=(*d.engine_option, ("n_ubatch", str(n)))), (note,)
+
+
+#: Classes with an encoder before their decoder, which llama-server never calls: of llama_encode there is nothing in tools/server.
+UNSERVED = frozenset({"T5ForConditionalGeneration", "T5WithLMHeadModel", "MT5ForConditionalGeneration", "UMT5ForConditionalGeneration"})
+
+
+def unserved(named: str) -> tuple[str, ...]:
+    """Why a start is too close to call: no file may be there, or no request is served as the model means it."""
+    if named in UNSERVED:
+        return (f"llama-server runs no encoder before a decoder: requests to {named} are not answered from their text",)
+    return unconverted(named)
 
 
 def unconverted(named: str) -> tuple[str, ...]:

@@ -50,3 +50,9 @@ def test_the_card_that_alone_is_used_has_to_be_there(main_gpu: int, starts: bool
 def test_builds_that_nobody_read_are_not_certain(build: str, certainty: str) -> None:
     plan = kvplan.estimate("meta-llama/llama-3.1-8b", engine="llama.cpp", engine_version=build, device="rtx-4090", context=8192)
     assert plan.certainty == certainty
+
+
+@pytest.mark.parametrize("engine", ["llama.cpp", "ollama"])
+def test_no_server_calls_the_encoder_of_t5(engine: str) -> None:
+    """llama_encode is called by warm-up (common/common.cpp) and by no file of tools/server."""
+    assert kvplan.estimate("google-t5/t5-small", engine=engine, device="rtx-4060").certainty == "too close to call"
