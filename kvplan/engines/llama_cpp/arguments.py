@@ -13,7 +13,7 @@ from kvplan.engines.common.arguments import RELEASE, Adapters, Answer, Arguments
 from kvplan.engines.common.options import read_speculative
 from kvplan.engines.common.words import Finding, Given, refuse, warn
 from kvplan.engines.llama_cpp.named import DENSE, EXPERTS
-from kvplan.engines.llama_cpp.rules import build_of
+from kvplan.engines.llama_cpp.rules import LlamaRules, build_of, find
 from kvplan.engines.llama_cpp.unmodelled import EITHER, IRRELEVANT, LESS, MORE
 from kvplan.engines.llama_cpp.variables import LOUD, NEGATED, PREFIXES, QUIET
 from kvplan.errors import UnsupportedError
@@ -90,6 +90,12 @@ WORDS = {
     "option:rope_scaling": "none linear yarn",
     "option:fit": "on enabled true 1 off disabled false 0",
 }
+#: What each part of a list looks like, and in words.
+PARTS = {
+    "option:override_tensor": (r"[^=]*=.+", "PATTERN=BUFFER"),
+    "option:override_kv": (r"[^=]{1,127}=(?:int|float|bool|str):.*", "KEY=TYPE:VALUE, of int, float, bool or str"),
+}
+LEAST_ZERO = ("option:n_cpu_moe", "option:n_cpu_ffn")
 #: #15434 of August 2025, as `flash_auto` of rules.py.
 FLASH_TAKES_A_VALUE = 6324
 #: Older switches, which of their values keeps weights from being the pages of their file, and the --load-mode that says so since
@@ -153,13 +159,27 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
 
 def _stopped_by(given: Mapping[str, Given]) -> list[Finding]:
     """Values that stop the parser (common/arg.cpp: std::invalid_argument, std::runtime_error)."""
-    found = [(one, WORDS[key]) for key, one in given.items() if key in WORDS and str(one.value) not in WORDS[key].split()]
-    stops = [refuse(f"{one.spelled}: {str(one.value)[:40]!r} is none of {', '.join(of.split())}; it would not start", one.place)
-             for one, of in found]  # fmt: skip
-    for one in (given[key] for key in ("option:override_tensor",) if key in given):
-        odd = next((part for part in str(one.value).split(",") if not part.partition("=")[2]), None)
-        stops += [] if odd is None else [refuse(f"{one.spelled}: {odd[:40]!r} is not PATTERN=BUFFER; it would not start", one.place)]
+    stops = [
+        refuse(f"{one.spelled}: {str(one.value)[:40]!r} is none of {', '.join(WORDS[key].split())}; it would not start", one.place)
+        for key, one in given.items()
+        if key in WORDS and str(one.value) not in WORDS[key].split()
+    ]
+    for key, (form, said) in PARTS.items():
+        one = given.get(key)
+        odd = next((part for part in str(one.value).split(",") if not re.fullmatch(form, part)), None) if one else None
+        if one and odd is not None:
+            stops.append(refuse(f"{one.spelled}: {odd[:40]!r} is not {said}; it would not start", one.place))
+    for key in LEAST_ZERO:
+        if (one := given.get(key)) and one.value < 0:
+            stops.append(refuse(f"{one.spelled}: {one.value} is below 0; it would not start", one.place))
+    if (one := given.get("max_num_seqs")) and one.value == 0 and _rules(given).server_slots > 1:
+        stops.append(refuse(f"{one.spelled}: invalid value for n_parallel: 0 (-1: its own choice); it would not start", one.place))
     return stops
+
+
+def _rules(given: Mapping[str, Given]) -> LlamaRules:
+    said = given.get(RELEASE)
+    return find(str(said.value) if said else None)[0]
 
 
 def _bare_switch(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding]:

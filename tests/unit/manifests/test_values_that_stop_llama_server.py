@@ -17,13 +17,14 @@ def status(words: str, **asked: str) -> str:
 
 @pytest.mark.parametrize(
     "words",
-    ["-sm rows", "-lm fast", "--fit maybe", "--fit yes", "--rope-scaling dynamic", "-ot exps", "-ot 'exps='"],
+    ["-sm rows", "-lm fast", "--fit maybe", "--fit yes", "--rope-scaling dynamic", "-ot exps", "-ot 'exps='", "--override-kv foo",
+     "--override-kv llama.context_length=65536", "-np 0", "-ncmoe -1"],
 )  # fmt: skip
 def test_words_that_the_parser_does_not_take(words: str) -> None:
     assert status(words) == "refuses"
 
 
-@pytest.mark.parametrize("words", ["-sm layer", "-lm auto", "--fit enabled", "--fit 0", "-ot exps=CPU", "-fa on", "-fa auto"])
+@pytest.mark.parametrize("words", ["-sm layer", "-lm auto", "--fit enabled", "--fit 0", "-ot exps=CPU", "-fa on", "-fa auto", "-np -1"])
 def test_words_that_it_takes(words: str) -> None:
     assert status(words) == "fits"
 
