@@ -11,7 +11,7 @@ from typing import Any
 
 from kvplan.engines.common.arguments import RELEASE, Adapters, Answer, Arguments, Repository, adapters_of, block, moved, names, row
 from kvplan.engines.common.options import read_speculative
-from kvplan.engines.common.words import Finding, Given, refuse, warn
+from kvplan.engines.common.words import Finding, Given, Unresolved, refuse, warn
 from kvplan.engines.llama_cpp.named import DENSE, EXPERTS
 from kvplan.engines.llama_cpp.rules import LlamaRules, build_of, find
 from kvplan.engines.llama_cpp.unmodelled import EITHER, IRRELEVANT, LESS, MORE
@@ -90,6 +90,7 @@ WORDS = {
     "option:rope_scaling": "none linear yarn",
     "option:fit": "on enabled true 1 off disabled false 0",
 }
+OF_A_FORK = ("graph", "attn")
 #: What each part of a list looks like, and in words.
 PARTS = {
     "option:override_tensor": (r"[^=]*=.+", "PATTERN=BUFFER"),
@@ -132,8 +133,11 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         if (one := given.get(switch)) and one.value is reads:
             question["engine_option.load_mode"] = moved(one, mode)
     _in_order(given, question)
-    split = given.get("@split")
-    if split and split.value != "layer":
+    split, open_ = given.get("@split"), list[Unresolved]()
+    if split and split.value in OF_A_FORK:
+        why = f"{split.spelled} {split.value} is a mode of ik_llama.cpp, which is not modelled"
+        open_.append(Unresolved("split_mode", why, "--engine-option split_mode=layer", split.place))
+    elif split and split.value != "layer":
         question["engine_option.split_mode"] = split
         if split.value == "none":
             question["n_devices"] = moved(split, 1)
@@ -154,7 +158,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     findings += _speculative(given, question)
     if model is None and (one := given.get("@router")):
         findings.append(warn("router", f"{one.spelled}: the server loads models when they are asked for; name one with --model", one.place))
-    return Answer(question, model, tuple(findings), adapters=_adapters(given.get("@adapters")))
+    return Answer(question, model, tuple(findings), tuple(open_), adapters=_adapters(given.get("@adapters")))
 
 
 def _stopped_by(given: Mapping[str, Given]) -> list[Finding]:
@@ -162,7 +166,7 @@ def _stopped_by(given: Mapping[str, Given]) -> list[Finding]:
     stops = [
         refuse(f"{one.spelled}: {str(one.value)[:40]!r} is none of {', '.join(WORDS[key].split())}; it would not start", one.place)
         for key, one in given.items()
-        if key in WORDS and str(one.value) not in WORDS[key].split()
+        if key in WORDS and str(one.value) not in (*WORDS[key].split(), *OF_A_FORK)
     ]
     for key, (form, said) in PARTS.items():
         one = given.get(key)

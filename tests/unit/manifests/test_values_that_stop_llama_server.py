@@ -29,9 +29,9 @@ def test_words_that_it_takes(words: str) -> None:
     assert status(words) == "fits"
 
 
-@pytest.mark.parametrize("words", ["-ot 'exps=CUDA7'", "-ot '[=CPU'"])
+@pytest.mark.parametrize("words", ["-ot 'exps=CUDA7'", "-ot '[=CPU'", "-sm graph"])
 def test_what_can_not_be_told_is_no_start(words: str) -> None:
-    """A buffer of a device that nobody spoke of, and a pattern that Python does not read: std::regex and more devices may."""
+    """A buffer of a device that nobody spoke of, and a pattern that Python does not read: std::regex and more devices may, or a fork."""
     assert status(words) == "unknown"
 
 
