@@ -44,3 +44,24 @@ def test_flash_attn_takes_a_value(build: str, expected: str) -> None:
 def test_without_a_build_it_is_said() -> None:
     (verdict,) = api.check([Source("serve.sh", SERVE + "--flash-attn -ngl 99")], device="rtx-4090")
     assert [f.rule for f in verdict.findings if f.severity == "warning"] == ["unknown-choice"]
+
+
+def test_a_deployers_switch_is_the_option_with_its_value() -> None:
+    """LLMKube's `flashAttention: true`, under an image whose build takes no bare switch, as in public repositories."""
+    text = """kind: InferenceService
+apiVersion: inference.llmkube.dev/v1alpha1
+metadata: {name: one}
+spec:
+  modelRef: llama
+  contextSize: 8192
+  flashAttention: true
+  image: ghcr.io/ggml-org/llama.cpp:server-cuda-b10548
+  resources: {gpu: 1}
+---
+kind: Model
+apiVersion: inference.llmkube.dev/v1alpha1
+metadata: {name: llama}
+spec: {source: bartowski/Meta-Llama-3.1-8B-Instruct-GGUF, hardware: {gpu: {count: 1}}}
+"""
+    (verdict,) = api.check([Source("one.yaml", text)], device="rtx-4090", weight_dtype="q4_k_m")
+    assert verdict.status == "fits"
