@@ -26,7 +26,6 @@ from kvplan.planner.surer import in_doubt
 from kvplan.units import show_bytes
 
 POOL_SIZES = frozenset(name.removeprefix("option:") for name in SIZES)
-MAX_DROPPED = 8
 MAX_FINDINGS = 100
 
 
@@ -217,42 +216,41 @@ def _ask(ask: Ask, model: str, question: dict[str, Any], found: Found) -> tuple[
     known = engines.facts(found.engine).options if found.engine in engines.ENGINES else options
     for key in [k for k in options if k not in known and not has(engines.arguments(found.engine), k)]:
         findings.append(_dropped(key, options.pop(key), found))
-    for _ in range(MAX_DROPPED):
-        question["engine_option"] = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in options.items()}
-        try:
-            return ask(model, **question), findings, []
-        except GivenError:
-            raise
-        except UnknownName as error:
-            place = found.places.get(error.kind, found.places.get("model", found.place))
-            if error.kind in ("model", "device"):
-                give = f"--model {model}=ID" if error.kind == "model" else "--device NAME"
-                return None, findings, [Unresolved(error.kind, f"{error}; give a spec or an id of the catalogue", give, place)]
-            if error.kind == "weight format" and "weight_dtype" not in question:  # of the model's own name: a type that our table has not
-                return None, findings, [Unresolved("weights", str(error), "--weight-dtype NAME", place)]
-            if any(f.rule == "unknown-option" for f in found.findings):  # a fork, or a newer release
-                return None, findings, [Unresolved(error.kind, str(error), "the name that kvplan has for it", found.place)]
-            return None, [*findings, _fault(str(error), found, error.kind)], []
-        except SpecError as error:
-            if error.source == "context" and "context" not in question:  # a model that declares no length
-                return None, findings, [Unresolved("context", error.faults[0][1], "--context N", found.places.get("model", found.place))]
-            keys = {path: message for path, message in error.faults if error.source == "engine_option" and path in options}
-            if not keys or not keys.keys() <= found.question.get("engine_option", {}).keys():  # of somebody who asks
-                return None, [*findings, *(_fault(message, found, path or error.source) for path, message in error.faults)], []
-            for key, message in keys.items():
-                findings.append(_dropped(key, options.pop(key), found, message))
-        except UnsupportedError as error:
-            return None, findings, [Unresolved("engine", str(error), "an engine or options that are modelled", found.place)]
-        except KvplanError as error:  # a model that is neither in the catalogue nor to be had
-            place = found.places.get("model", found.place)
-            return None, findings, [Unresolved("model", str(error), f"--model {model}=ID", place)]
-    return None, findings, []
+    question["engine_option"] = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in options.items()}
+    try:
+        return ask(model, **question), findings, []
+    except GivenError:
+        raise
+    except UnknownName as error:
+        place = found.places.get(error.kind, found.places.get("model", found.place))
+        if error.kind in ("model", "device"):
+            give = f"--model {model}=ID" if error.kind == "model" else "--device NAME"
+            return None, findings, [Unresolved(error.kind, f"{error}; give a spec or an id of the catalogue", give, place)]
+        if error.kind == "weight format" and "weight_dtype" not in question:  # of the model's own name: a type that our table has not
+            return None, findings, [Unresolved("weights", str(error), "--weight-dtype NAME", place)]
+        if any(f.rule == "unknown-option" for f in found.findings):  # a fork, or a newer release
+            return None, findings, [Unresolved(error.kind, str(error), "the name that kvplan has for it", found.place)]
+        return None, [*findings, _fault(str(error), found, error.kind)], []
+    except SpecError as error:
+        if error.source == "context" and "context" not in question:  # a model that declares no length
+            return None, findings, [Unresolved("context", error.faults[0][1], "--context N", found.places.get("model", found.place))]
+        keys = {path: message for path, message in error.faults if error.source == "engine_option" and path in options}
+        if not keys or not keys.keys() <= found.question.get("engine_option", {}).keys():  # of somebody who asks
+            return None, [*findings, *(_fault(message, found, path or error.source) for path, message in error.faults)], []
+        give = "--engine-option {}=VALUE, or with nothing behind the = to leave it out"
+        places = {key: found.places.get(f"engine_option.{key}", found.place) for key in keys}
+        return None, findings, [Unresolved(key, message, give.format(key), places[key]) for key, message in keys.items()]
+    except UnsupportedError as error:
+        return None, findings, [Unresolved("engine", str(error), "an engine or options that are modelled", found.place)]
+    except KvplanError as error:  # a model that is neither in the catalogue nor to be had
+        place = found.places.get("model", found.place)
+        return None, findings, [Unresolved("model", str(error), f"--model {model}=ID", place)]
 
 
-def _dropped(key: str, value: Any, found: Found, why: str = "") -> Finding:
+def _dropped(key: str, value: Any, found: Found) -> Finding:
     place = found.places.get(f"engine_option.{key}", found.place)
-    said = f"{key}: {why}" if why else f"{key} = {str(value)[:40]} is not modelled for {found.engine}"
-    return Finding("not-modelled-either", "warning", f"{said}; the default is used", place)
+    message = f"{key} = {str(value)[:40]} is not modelled for {found.engine}; the default is used"
+    return Finding("not-modelled-either", "warning", message, place)
 
 
 def _fault(message: str, found: Found, name: str) -> Finding:

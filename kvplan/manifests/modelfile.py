@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from kvplan import engines
-from kvplan.engines.common.words import Finding, Place, Word
+from kvplan.engines.common.words import Finding, Place, Word, refuse
 from kvplan.manifests.command import Start
 from kvplan.manifests.found import NO_DEVICE, Site
 
@@ -50,8 +50,11 @@ def read_modelfile(text: str) -> Iterator[tuple[Start, Site]]:
             name, _, value = rest.partition(" ")
             if name.lower() in parameters:
                 env[name.lower()] = Word(value.strip(" \"'"), place)
+            elif name.lower() in table.old_keys:
+                message = f"PARAMETER {name} was one of older releases: the newest stops at it (unknown parameter {name!r})"
+                findings.append(Finding("unknown-option", "warning", message, place))
             elif name.lower() not in table.quiet_keys:
-                findings.append(Finding("unknown-option", "warning", f"PARAMETER {name[:40]} is none that we know", place))
+                findings.append(refuse(f"unknown parameter {name[:40]!r}: ollama create stops at it", place, "unknown-option"))
     own = (model,) if model else ()
     start = Start("ollama", own, env, own[0].place if own else Place(), len(lines))
     yield start, Site("Modelfile", why=NO_DEVICE, findings=tuple(findings), span=(1, max(len(lines), 1)))

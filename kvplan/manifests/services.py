@@ -34,6 +34,8 @@ _LLAMA = {
     "batchSize": "batch-size", "moeCPUOffload": "cpu-moe", "moeCPULayers": "n-cpu-moe", "tensorOverrides": "override-tensor",
     "cacheTypeK": "cache-type-k", "cacheTypeV": "cache-type-v", "noKvOffload": "no-kv-offload",
 }  # fmt: skip
+#: Switches of it that are an option with a value of the engine.
+SAID_ON = ("flashAttention",)
 LLMKUBE = {
     "llamacpp": ("llama.cpp", _LLAMA, ""),
     "vllm": ("vllm", {**_OWN, "parallelSlots": "max-num-seqs", "cpuOffloadGB": "cpu-offload-gb"}, "vllmConfig"),
@@ -129,7 +131,8 @@ def _llmkube(spec: Item, others: Sequence[Item], label: str, n: int) -> Iterator
     for key, item in options.items():
         option = Word(f"--{called.get(key) or re.sub(r'(?<=[a-z])(?=[A-Z])', '-', key).lower()}", item.place)
         for one in [*item] if isinstance(item.value, list) else [item] if not isinstance(item.value, dict) else []:
-            words += [option] if one.value is True else [option, one.word]
+            bare = one.value is True and key not in SAID_ON
+            words += [option] if bare else [option, Word("on", one.place) if one.value is True else one.word]
     words += [item.word for item in spec.get("extraArgs")]
     image = images.find(spec.get("image").text)
     version = image.version if image and image.engine == engine else None

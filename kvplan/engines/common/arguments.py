@@ -185,6 +185,8 @@ class Arguments(NamedTuple):
                    `quiet_named` in it; `loud_variables` have, and are not modelled; others are not known, where there is a list of the
                    quiet ones; `variable_times`: those that not every release reads, as (first release, last) -> names; `negated`: the
                    beginning that becomes another where a variable turns a switch off
+    heedless       one of its variables that it can not read is as not set, and a switch is on
+    old_keys       keys of its configuration file that some release had and the newest has not
     always         what every command means (names as in Answer)
     image          repository, tag of a release, tag of the newest: what `emit` writes; `repositories`: what `check` knows
     entrypoint     words of `program` that the image's entrypoint already is
@@ -231,6 +233,8 @@ class Arguments(NamedTuple):
     quiet_named: str = "(?!)"
     loud_variables: tuple[str, ...] = ()
     quiet_keys: frozenset[str] = frozenset()
+    old_keys: frozenset[str] = frozenset()
+    heedless: bool = False
     always: Mapping[str, Any] = {}
     image: tuple[str, str, str] = ("", "", "latest")
     repositories: tuple[Repository, ...] = ()

@@ -15,7 +15,7 @@ from kvplan.engines.common.conditions import version_of
 from kvplan.engines.common.methods import check_method
 from kvplan.engines.common.options import FREE, read_lora, read_speculative
 from kvplan.engines.common.protocol import Facts, Settled
-from kvplan.engines.common.releases import release
+from kvplan.engines.common.releases import build_or_release, release
 from kvplan.engines.common.settling import checkpoint_format, has_towers
 from kvplan.engines.common.stored import contradicts
 from kvplan.errors import FEW, SpecError, UnsupportedError
@@ -203,8 +203,8 @@ def too_old(device: Device, facts: Facts) -> str | None:
 
 def before_all(d: Deployment, facts: Facts) -> str:
     """Why a start of a release before all that were read is not known (too close to call where memory is not set aside); else empty."""
-    asked, first = release(d.engine_version or ""), facts.read_from or next(iter(facts.versions), "")
-    if not asked or asked >= release(first):
+    asked, first = build_or_release(d.engine_version), facts.read_from or next(iter(facts.versions), "")
+    if not asked or asked >= build_or_release(first):
         return ""
     if facts.pool != "set aside":
         return f"{facts.title} {d.engine_version} is older than all that was read: the rules are those of {first}"

@@ -30,6 +30,12 @@ def capability(d: Deployment) -> int | None:
     return d.device.capability if d.device else None
 
 
+def encodes(model: ModelSpec) -> bool:
+    """Whether it is an encoder alone: whatever its head is, nothing is generated."""
+    mixers = [mixer for block in model.blocks.values() for mixer in block.mixers]
+    return bool(mixers) and all(mixer.kind == "encoder" for mixer in mixers)
+
+
 def may_be_nvidia(d: Deployment) -> bool:
     """Whether the GPU is NVIDIA's, or not known."""
     return d.device is None or d.device.vendor == "nvidia"

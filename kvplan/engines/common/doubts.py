@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import weight_scheme
-from kvplan.engines.common.conditions import capability, version_of
+from kvplan.engines.common.conditions import capability, encodes, version_of
 from kvplan.engines.common.protocol import Facts, Outcome, Settled
-from kvplan.engines.common.releases import release
+from kvplan.engines.common.releases import build_or_release, release
 from kvplan.engines.common.settling import weight_formats
-from kvplan.spec import ModelSpec
 from kvplan.units import show_bytes
 from kvplan.weights import weight_name
 
@@ -57,7 +56,7 @@ def doubts(settled: Settled, facts: Facts) -> tuple[str, ...]:
         found.append(SHARED)
     if facts.bare_is_latest and d.device.shows_desktops and not d.device.is_what_was_free and "reserve" in settled.chosen_by:
         found.append(DESKTOP)
-    if not d.model.lm_head or _encodes(d.model):
+    if not d.model.lm_head or encodes(d.model):
         found.append(f"few public starts tell what {facts.title} holds for embeddings, scores or rewards")
     if d.device.vendor in UNMEASURED:
         found.append(f"what libraries hold on {UNMEASURED[d.device.vendor]} GPUs rests on few public starts")
@@ -73,15 +72,9 @@ def doubts(settled: Settled, facts: Facts) -> tuple[str, ...]:
 
 def newer(d: Deployment, facts: Facts) -> tuple[str, ...]:
     """A release after all that were read, whose rules are those of the newest of them: not one that only mends it (0.33.1)."""
-    asked, last = release(d.engine_version or ""), next(reversed(facts.versions), "")
-    beyond = d.device is not None and asked[:2] > release(last)[:2] > ()
+    asked, last = build_or_release(d.engine_version), next(reversed(facts.versions), "")
+    beyond = d.device is not None and asked[:2] > build_or_release(last)[:2] > ()
     return (f"{facts.title} {d.engine_version} is newer than {last}, the newest that was read",) if beyond else ()
-
-
-def _encodes(model: ModelSpec) -> bool:
-    """Whether it is an encoder alone: whatever its head is, nothing is generated."""
-    mixers = [mixer for block in model.blocks.values() for mixer in block.mixers]
-    return bool(mixers) and all(mixer.kind == "encoder" for mixer in mixers)
 
 
 def unread_weights(d: Deployment, facts: Facts) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from kvplan.engines.common.arguments import Argument, Arguments, by_variable, has, lacks
 from kvplan.engines.common.kinds import KINDS
 from kvplan.engines.common.releases import three_parts
-from kvplan.engines.common.words import Finding, Given, Place, Unresolved, Word, refuse
+from kvplan.engines.common.words import Finding, Given, Place, Unresolved, Word, refuse, warn
 
 #: How alike a word is to an option or a variable that it is taken for a slip of.
 SURE = 0.85
@@ -69,8 +69,14 @@ def environment(
         try:
             value = KINDS[kind].read(word.text)
         except ValueError as error:
-            findings.append(refused(name, str(error), word.place))
-            continue
+            heedless = engine.heedless and name.startswith(engine.prefix)
+            if not heedless:
+                findings.append(refused(name, str(error), word.place))
+            elif kind != "truth":
+                findings.append(warn("no-effect", f"{name} sets nothing: {error}; {engine.name} takes its default", word.place))
+            if not heedless or kind != "truth":
+                continue
+            value = True
         if value is False and kind == "one_or_true" and argument.takes == "flag":
             continue
         values[argument.to] = Given(value, name, word.place)

@@ -75,14 +75,14 @@ def nearest_version(asked: str | None, versions: tuple[str, ...], engine: str) -
 
 def in_force(since: str, before: str, version: str | None) -> bool:
     """Whether what is there from `since` on and before `before` (empty: always) is in a release; one that is no number is the newest."""
-    asked = _number(version)
+    asked = build_or_release(version)
     if not asked:
         return not before
-    return (not since or asked >= _number(since)) and (not before or asked < _number(before))
+    return (not since or asked >= build_or_release(since)) and (not before or asked < build_or_release(before))
 
 
 @lru_cache(maxsize=256)
-def _number(version: str | None) -> tuple[int, ...]:
+def build_or_release(version: str | None) -> tuple[int, ...]:
     """`0.9.2` and `v0.9.2` -> (0, 9, 2), `0.5` -> (0, 5, 0), `b5427` -> (5427, 0, 0); of no number: ()."""
     found = release((version or "").strip().removeprefix("b"))
     return found + (0,) * (3 - len(found)) if found else ()

@@ -9,10 +9,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.engines.common.arguments import Adapters, Answer, Arguments, Repository, adapters_of, block, moved, names, row
+from kvplan.engines.common.arguments import RELEASE, Adapters, Answer, Arguments, Repository, adapters_of, block, moved, names, row
 from kvplan.engines.common.options import read_speculative
-from kvplan.engines.common.words import Finding, Given, refuse, warn
+from kvplan.engines.common.words import Finding, Given, Unresolved, refuse, warn
 from kvplan.engines.llama_cpp.named import DENSE, EXPERTS
+from kvplan.engines.llama_cpp.rules import LlamaRules, build_of, find
 from kvplan.engines.llama_cpp.unmodelled import EITHER, IRRELEVANT, LESS, MORE
 from kvplan.engines.llama_cpp.variables import LOUD, NEGATED, PREFIXES, QUIET
 from kvplan.errors import UnsupportedError
@@ -30,7 +31,7 @@ ROWS = (
     row("-ngld --spec-draft-ngl --gpu-layers-draft --n-gpu-layers-draft", "@ngl_draft", variables="LLAMA_ARG_N_GPU_LAYERS_DRAFT"),
     row("-ctk --cache-type-k", "@k", printed="k_type", variables="LLAMA_ARG_CACHE_TYPE_K"),
     row("-ctv --cache-type-v", "@v", printed="v_type", variables="LLAMA_ARG_CACHE_TYPE_V"),
-    row("-fa --flash-attn", "option:flash_attn", "on_off_auto", "maybe", value="on",
+    row("-fa --flash-attn", "option:flash_attn", "on_off_auto", "maybe", value="bare",
         words="on off auto true false 0 1 -1 enabled disabled", variables="LLAMA_ARG_FLASH_ATTN"),
     row("-kvu --kv-unified", "option:kv_unified", takes="switch", variables="LLAMA_ARG_KV_UNIFIED"),
     row("--kv-unified-per-slot", "option:kv_unified_per_slot", "c_int"),
@@ -82,6 +83,22 @@ ROWS = (
 
 LONGEST = 1 << 31
 MOST_LAYERS = 512
+#: Words of options that take no others (common/arg.cpp, as in llama-cpp-python 0.3.36).
+WORDS = {
+    "@split": "none layer row tensor",
+    "option:load_mode": "auto none mmap mlock mmap+mlock dio",
+    "option:rope_scaling": "none linear yarn",
+    "option:fit": "on enabled true 1 off disabled false 0",
+}
+OF_A_FORK = ("graph", "attn")
+#: What each part of a list looks like, and in words.
+PARTS = {
+    "option:override_tensor": (r"[^=]*=.+", "PATTERN=BUFFER"),
+    "option:override_kv": (r"[^=]{1,127}=(?:int|float|bool|str):.*", "KEY=TYPE:VALUE, of int, float, bool or str"),
+}
+LEAST_ZERO = ("option:n_cpu_moe", "option:n_cpu_ffn")
+#: #15434 of August 2025, as `flash_auto` of rules.py.
+FLASH_TAKES_A_VALUE = 6324
 #: Older switches, which of their values keeps weights from being the pages of their file, and the --load-mode that says so since
 #: (common/arg.cpp).
 LOADS = (("@mmap", False, "none"), ("@direct_io", True, "dio"), ("@mlock", True, "mlock"))
@@ -90,7 +107,8 @@ EVERY_LAYER = 10_000  # more layers than any model has
 
 def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     """The question: what several options say together."""
-    question, findings = names(given), list[Finding]()
+    question, findings = names(given), _stopped_by(given)
+    findings += _bare_switch(given, question)
     model = given.get("@path") or _of_hub(given) or given.get("@elsewhere")
     if (one := question.get("max_model_len")) and one.value == 0:
         del question["max_model_len"]  # the model's own length, which --fit leaves as it is
@@ -115,8 +133,11 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         if (one := given.get(switch)) and one.value is reads:
             question["engine_option.load_mode"] = moved(one, mode)
     _in_order(given, question)
-    split = given.get("@split")
-    if split and split.value != "layer":
+    split, open_ = given.get("@split"), list[Unresolved]()
+    if split and split.value in OF_A_FORK:
+        why = f"{split.spelled} {split.value} is a mode of ik_llama.cpp, which is not modelled"
+        open_.append(Unresolved("split_mode", why, "--engine-option split_mode=layer", split.place))
+    elif split and split.value != "layer":
         question["engine_option.split_mode"] = split
         if split.value == "none":
             question["n_devices"] = moved(split, 1)
@@ -137,7 +158,46 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     findings += _speculative(given, question)
     if model is None and (one := given.get("@router")):
         findings.append(warn("router", f"{one.spelled}: the server loads models when they are asked for; name one with --model", one.place))
-    return Answer(question, model, tuple(findings), adapters=_adapters(given.get("@adapters")))
+    return Answer(question, model, tuple(findings), tuple(open_), adapters=_adapters(given.get("@adapters")))
+
+
+def _stopped_by(given: Mapping[str, Given]) -> list[Finding]:
+    """Values that stop the parser (common/arg.cpp: std::invalid_argument, std::runtime_error)."""
+    stops = [
+        refuse(f"{one.spelled}: {str(one.value)[:40]!r} is none of {', '.join(WORDS[key].split())}; it would not start", one.place)
+        for key, one in given.items()
+        if key in WORDS and str(one.value) not in (*WORDS[key].split(), *OF_A_FORK)
+    ]
+    for key, (form, said) in PARTS.items():
+        one = given.get(key)
+        odd = next((part for part in str(one.value).split(",") if not re.fullmatch(form, part)), None) if one else None
+        if one and odd is not None:
+            stops.append(refuse(f"{one.spelled}: {odd[:40]!r} is not {said}; it would not start", one.place))
+    for key in LEAST_ZERO:
+        if (one := given.get(key)) and one.value < 0:
+            stops.append(refuse(f"{one.spelled}: {one.value} is below 0; it would not start", one.place))
+    if (one := given.get("max_num_seqs")) and one.value == 0 and _rules(given).server_slots > 1:
+        stops.append(refuse(f"{one.spelled}: invalid value for n_parallel: 0 (-1: its own choice); it would not start", one.place))
+    return stops
+
+
+def _rules(given: Mapping[str, Given]) -> LlamaRules:
+    said = given.get(RELEASE)
+    return find(str(said.value) if said else None)[0]
+
+
+def _bare_switch(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding]:
+    """-fa without a value: a switch up to b6324 and, since, an option that takes the next word for its value and stops at it."""
+    one = given.get("option:flash_attn")
+    if one is None or one.value != "bare":
+        return []
+    question["engine_option.flash_attn"] = moved(one, "on")
+    said = given.get(RELEASE)
+    build = build_of(str(said.value)) if said else None
+    since = f"from b{FLASH_TAKES_A_VALUE} on {one.spelled} takes on, off or auto, and the next word is taken for it"
+    if build and build >= FLASH_TAKES_A_VALUE:
+        return [refuse(f"{one.spelled} has no value: {since}; it would not start", one.place)]
+    return [] if build else [warn("unknown-choice", f"{one.spelled} has no value: {since}; nothing here says the build", one.place)]
 
 
 def _of_hub(given: Mapping[str, Given]) -> Given | None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import FORMATS, canonical
+from kvplan.engines.common.conditions import encodes
 from kvplan.engines.llama_cpp.options import LlamaOptions
 from kvplan.engines.llama_cpp.rules import ROLLBACK, LlamaRules
 from kvplan.units import cdiv, round_up
@@ -26,6 +27,7 @@ class Context(NamedTuple):
     all_outputs  the graph of a prompt has them for every token besides
     slot         the most tokens that one sequence may hold; trained: what the model was trained for, which caps it
     wide_masks   masks of attention are made in 32 bits, whatever reads them; older_too: some builds that may be meant did
+    one_batch    an encoder without a cache: a request that is longer than -ub is refused (server-context.cpp can_split)
     """
 
     n_ctx: int
@@ -50,6 +52,7 @@ class Context(NamedTuple):
     wide_masks: bool = False
     older_too: bool = False
     most_sequences: int | None = None
+    one_batch: bool = False
 
 
 def is_unified(options: LlamaOptions, rules: LlamaRules, asked_seqs: int | None) -> bool:
@@ -84,7 +87,13 @@ def resolve(d: Deployment, options: LlamaOptions, rules: LlamaRules, *, n_ctx: i
     drafts = draft_tokens(d)
     kept = drafts if draft_method(d) in ROLLS_BACK else 0
     length = trained(d, options, rules)
-    caps = (n_ctx_seq, options.kv_unified_per_slot if unified else None, length if rules.slot_capped else None)
+    one_batch = rules.one_batch and encodes(d.model)
+    caps = (
+        n_ubatch if one_batch else 0,
+        n_ctx_seq,
+        options.kv_unified_per_slot if unified else None,
+        length if rules.slot_capped else None,
+    )
     outputs = options.n_outputs_max if options.n_outputs_max is not None else n_seq_max * (1 + drafts)
     return Context(
         n_ctx=padded,
@@ -109,6 +118,7 @@ def resolve(d: Deployment, options: LlamaOptions, rules: LlamaRules, *, n_ctx: i
         wide_masks=rules.wide_masks and not rules.own_graphs,
         older_too=rules.unsaid,
         most_sequences=rules.most_sequences,
+        one_batch=one_batch,
     )
 
 

@@ -25,8 +25,10 @@ UNSPLIT = frozenset(
 )  # fmt: skip
 
 
-def refusal(d: Deployment, mode: str, rules: LlamaRules, *, flash: bool) -> str | None:
+def refusal(d: Deployment, mode: str, rules: LlamaRules, *, flash: bool, main_gpu: int = 0) -> str | None:
     """Why a model would not be loaded in this mode, in the engine's words; None where it is, or where there is no device."""
+    if mode == "none" and 1 < (d.n_devices or 1) <= main_gpu:
+        return f"invalid value for main_gpu: {main_gpu} (available devices: {d.n_devices})"
     if d.device is None or mode not in ("row", "tensor"):
         return None
     if mode == "row":

@@ -125,9 +125,7 @@ def _count(text: str) -> int:
 
 
 def _flag(text: str) -> bool:
-    return {"true": True, "on": True, "1": True, "yes": True, "false": False, "off": False, "0": False, "no": False}[
-        _known(text, "true on 1 yes false off 0 no")
-    ]
+    return _known(text, "true on 1 yes enabled false off 0 no disabled") in ("true", "on", "1", "yes", "enabled")
 
 
 def _on_off_auto(text: str) -> str:
@@ -181,7 +179,8 @@ def _split(text: str) -> str:
 
 
 def _load(text: str) -> str:
-    return _known(text, "mmap none mlock mmap+mlock dio")
+    word = _known(text, "auto mmap none mlock mmap+mlock dio")
+    return "mmap" if word == "auto" else word  # mmap, unless a device does not support it
 
 
 def _mib_or_all(text: str) -> int:
@@ -216,7 +215,7 @@ _MEANS = {
     _margins: "a size (MiB, or with its unit), or one for each device",
     _overrides: "a list of PATTERN=BUFFER such as exps=CPU",
     _split: "none, layer, row or tensor",
-    _load: "mmap, none, mlock, mmap+mlock or dio",
+    _load: "auto, mmap, none, mlock, mmap+mlock or dio",
     _mib_or_all: "a number of MiB, or -1",
     _length: "ARCHITECTURE.context_length=int:TOKENS, the one key whose memory is modelled",
     _scaling: "none, linear or yarn",

@@ -136,6 +136,11 @@ def _too_few(batch: int, tokens: int, ctx: context.Context) -> str:
     """Why so many sequences of so many tokens do not stay resident."""
     if tokens > ctx.slot == ctx.trained:
         return f"llama-server caps a slot at the {ctx.slot:,} tokens of n_ctx_train: it would refuse requests of {tokens:,} tokens"
+    if ctx.one_batch and tokens > ctx.slot == ctx.n_ubatch:
+        return (
+            f"input ({tokens} tokens) is too large to process. increase the physical batch size (current batch size: {ctx.n_ubatch}):"
+            f" -b {tokens} -ub {tokens}, and an encoder reads it at once"
+        )
     where, cells = ("the pool", ctx.n_ctx) if ctx.unified else ("a slot", ctx.n_ctx_seq)
     return f"{batch} x {tokens} tokens stay resident only with more slots or cells: n_seq_max is {ctx.n_seq_max}, {where} has {cells} cells"
 

@@ -37,6 +37,7 @@ class LlamaRules(NamedTuple):
     wide_masks    masks of attention are made in 32 bits; flash attention casts them
     old_systems   of 2023: what macOS left a GPU then was the lower of a Mac's two limits
     unsaid        nobody says the build: some older ones are used as well
+    one_batch     an encoder's request that is longer than -ub is refused; else it is cut
     output_first  the output layer goes on the devices before the last layers; else after all of them
     """
 
@@ -70,6 +71,7 @@ class LlamaRules(NamedTuple):
     wide_masks: bool = True
     old_systems: bool = False
     unsaid: bool = False
+    one_batch: bool = True
 
 
 #: Build, where its change is read from, the rules that are others from it on. b11312 was read and run; older rows are the pull requests

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.dtypes import GGUF_TYPES, canonical, canonical_weight
 from kvplan.engines.common import lora
+from kvplan.engines.common.conditions import encodes
 from kvplan.engines.common.drafters import drafter, own_tensors, unknown, without_weights
 from kvplan.engines.common.grouped_keys import TABLE, key_group
 from kvplan.engines.common.protocol import Certainty, ChosenBy, Settled
@@ -65,10 +66,35 @@ class LlamaSettings(NamedTuple):
 def settle(d: Deployment) -> Settled:
     """The question with llama.cpp's defaults, read and lowered. Raises SpecError and UnsupportedError for what it can not do."""
     rules, notes = find(d.engine_version)
-    made = settle_with(d, rules, notes, name="llama.cpp", version=f"b{rules.build}")
+    d, whole = _in_one_batch(d)
+    made = settle_with(d, rules, (*notes, *whole), name="llama.cpp", version=f"b{rules.build}")
+    chosen_by: dict[str, ChosenBy] = {**made.chosen_by, **({"max_num_batched_tokens": "kvplan"} if whole else {})}
     settings: LlamaSettings = made.settings
     unread = unknown_model(d.model.architecture, build_of(d.engine_version or ""))
-    return made._replace(settings=settings._replace(unread=unread), undecided=unconverted(d.model.architecture or ""))
+    return made._replace(chosen_by=chosen_by, settings=settings._replace(unread=unread), undecided=unserved(d.model.architecture or ""))
+
+
+def _in_one_batch(d: Deployment) -> tuple[Deployment, tuple[str, ...]]:
+    """The batches that let an encoder read the question's request, where nobody set what a server takes, and a note of them."""
+    given, n = dict(d.engine_option), d.context or 0
+    said = "n_ubatch" in given or "server" in given or d.max_num_batched_tokens or d.max_model_len
+    if not encodes(d.model) or said or n <= context.N_UBATCH:
+        return d, ()
+    note = (
+        f"an encoder reads a request in one batch: -b {n} -ub {n} are taken, without them one of {context.N_UBATCH} tokens is the longest"
+    )
+    return replace(d, max_num_batched_tokens=n, engine_option=(*d.engine_option, ("n_ubatch", str(n)))), (note,)
+
+
+#: Classes with an encoder before their decoder, which llama-server never calls: of llama_encode there is nothing in tools/server.
+UNSERVED = frozenset({"T5ForConditionalGeneration", "T5WithLMHeadModel", "MT5ForConditionalGeneration", "UMT5ForConditionalGeneration"})
+
+
+def unserved(named: str) -> tuple[str, ...]:
+    """Why a start is too close to call: no file may be there, or no request is served as the model means it."""
+    if named in UNSERVED:
+        return (f"llama-server runs no encoder before a decoder: requests to {named} are not answered from their text",)
+    return unconverted(named)
 
 
 def unconverted(named: str) -> tuple[str, ...]:
@@ -109,6 +135,8 @@ def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, nam
     capped = (
         (f"a slot of {ctx.n_ctx_seq:,} tokens is capped at the {ctx.slot:,} of n_ctx_train",)
         if ctx.trained == ctx.slot < ctx.n_ctx_seq
+        else (f"an encoder reads a request in one batch: no longer than the {ctx.slot:,} tokens of -ub",)
+        if ctx.one_batch and ctx.slot == ctx.n_ubatch < ctx.n_ctx_seq
         else ()
     )
     asked = replace(d, engine_option=(*d.engine_option, *fitted.options), kv_dtype=None if d.kv_dtype == "auto" else d.kv_dtype)

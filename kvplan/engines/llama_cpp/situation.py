@@ -74,7 +74,7 @@ def refusal(f: Loaded, ctx: Context) -> str | None:
     stored = TYPES.get(f.question.weight_dtype or checkpoint_format(f.question), 0)
     if stored > f.rules.newest_type:
         return f"gguf_init_from_file_impl: tensor has invalid ggml type {stored} (NONE)"
-    if reason := modes.refusal(f.question, f.options.split_mode, f.rules, flash=ctx.flash_attn):
+    if reason := modes.refusal(f.question, f.options.split_mode, f.rules, flash=ctx.flash_attn, main_gpu=f.options.main_gpu):
         return reason
     attention = [row for row in f.rows if row.k or row.raw]
     return context.refusal(

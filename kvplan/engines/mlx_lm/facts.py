@@ -38,7 +38,8 @@ FACTS = Facts(
     # --draft-model, generate.py speculative_generate_step: 0.20.6 has none, 0.21.0 has it
     drafting=Drafting((Way("draft_model", "0.21"),), (Words("unrecognized arguments: --draft-model", "generate.py"),)),
     vendors=frozenset({"apple"}),
-    weight_schemes=frozenset({"plain", "affine", "mlx", "mxfp", "unknown"}),
+    # utils.py load_model: AWQ and packed integers of 4 bits become its own; GPTQ's files hold g_idx, at which it stops
+    weight_schemes=frozenset({"plain", "affine", "awq", "int", "mlx", "mxfp", "nvfp4", "unknown"}),
     own_formats={how.format(n): f"mlx_{n}bit" for how in ("{}bit", "{}_bit", "int{}") for n in (2, 3, 4, 5, 6, 8)},  # convert.py --q-bits
     kv_advice=(),
     weight_advice=(("affine4_g64", 4),),

@@ -29,7 +29,7 @@ from kvplan.tensors import Cache, CacheFormats, CacheTensor, Layer, Lowered
 from kvplan.units import cdiv, round_up
 
 STEP, PREFILL, QUANTIZED_START, GROUP = 256, 2048, 5000, 64
-BITS = ("2", "3", "4", "6", "8")
+BITS = ("2", "3", "4", "5", "6", "8")
 SOURCE = "mlx-lm 0.32.2 mlx_lm/models/cache.py"
 SCORES = "mlx 0.32.1 use_fallback: heads of other widths than its attention kernel has"
 MOST_CHUNKS = 1 << 16
@@ -79,8 +79,8 @@ def grown(buffer: int, offset: int, new: int) -> int:
 
 
 def quantized_row(elems: int, bits: int, group: int, scale_bytes: int) -> int:
-    """Bytes of one head's row: packed 32-bit words, and a scale and a bias for each group. Source: QuantizedKVCache."""
-    return elems // (32 // bits) * 4 + 2 * (elems // group) * scale_bytes
+    """Bytes of one head's row as mx.quantize makes it (KVCache.to_quantized): its bits, and a scale and a bias for each group."""
+    return elems * bits // 8 + 2 * (elems // group) * scale_bytes
 
 
 def settle(d: Deployment) -> Settled:
@@ -88,6 +88,8 @@ def settle(d: Deployment) -> Settled:
     for size in ("tp", "pp", "dp", "ep", "dcp", "n_devices"):
         if (getattr(d, size) or 1) > 1:
             raise UnsupportedError(f"{size}: mlx-lm is planned on one machine; over several (mlx.launch) it is not modelled")
+    if d.device is not None and d.device.vendor == "nvidia":
+        raise UnsupportedError("mlx-lm on NVIDIA GPUs (mlx[cuda12], mlx[cuda13]) is not modelled, only on Apple silicon")
     version, notes = nearest_version(d.engine_version, FACTS.versions, FACTS.name)
     compute = canonical(d.dtype or d.model.dtype, "dtype")
     if d.kv_dtype not in (None, "auto") and canonical(str(d.kv_dtype), "KV cache format") != compute:

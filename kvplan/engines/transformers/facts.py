@@ -50,6 +50,20 @@ FACTS = Facts(
         (Way("draft_model", "4.29"), Way("prompt_lookup", "4.37")),
         (Words(_UNUSED.format("assistant_model"), _VALIDATE, "draft_model"), Words(_UNUSED.format("prompt_lookup_num_tokens"), _VALIDATE)),
     ),
+    weight_schemes=frozenset(
+        {
+            "plain",
+            "awq",
+            "bitsandbytes",
+            "fp8",
+            "gguf",
+            "gptq",
+            "int",
+            "mxfp",
+            "nvfp4",
+            "unknown",
+        }
+    ),  # quantizers/auto.py: no exl2, exl3 or MLX
     constants="torch",
     kv_advice=(("fp8", 8),),
     weight_advice=(("fp8", 8), ("int4_g128", 4)),

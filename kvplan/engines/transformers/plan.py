@@ -14,9 +14,9 @@ from kvplan.engines.common.drafters import both_kept, drafter, unknown, without_
 from kvplan.engines.common.lines import modelled
 from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled, refused
 from kvplan.engines.common.registries import Registry, listed
-from kvplan.engines.common.settling import lowered, over_tp_and_pp, resolve, served_in, weight_formats
+from kvplan.engines.common.settling import lowered, over_tp_and_pp, resolve, served_in
 from kvplan.engines.common.whole import KeptTensor
-from kvplan.engines.transformers import activations, layers, options, paged, quantized
+from kvplan.engines.transformers import activations, layers, methods, options, paged, quantized
 from kvplan.engines.transformers import rules as releases
 from kvplan.engines.transformers.facts import FACTS
 from kvplan.engines.transformers.options import TransformersOptions
@@ -69,8 +69,9 @@ def settle(d: Deployment) -> Settled:
     question, chosen_by, notes = resolve(replace(d, kv_dtype=None if d.kv_dtype == "auto" else d.kv_dtype), defaults, notes)
     lora.asked_modules(question)
     formats = CacheFormats(compute=compute, k=compute, v=compute, conv=compute, forced_state="f32")
-    model = lowered(question, formats)
+    model = methods.as_loaded(question, lowered(question, formats))
     settings = _read(question, asked_of, backend, release, compute)
+    notes = (*notes, *methods.loaded(question, compute)[1])
     as_kept = partial(layers.as_kept, s=settings.keeping)
     kept, found = both_kept(model, drafter(question, model, formats), as_kept)
     if any(a.form == "encoder-kv" and not a.tensors for layer in kept.layers for a in layer.caches):
@@ -89,7 +90,7 @@ def settle(d: Deployment) -> Settled:
         drafts,
         drafter=found,
         unknown=unknown(question, found),
-        undecided=doubt,
+        undecided=(*doubt, *methods.unread(question)),
     )
 
 
@@ -138,7 +139,9 @@ def _read(d: Deployment, o: TransformersOptions, backend: str | None, release: r
 def plan(settled: Settled) -> Outcome:
     """Weights, caches and the moments with two copies; or the pages of continuous batching."""
     d, s, model = settled.question, settled.settings, settled.model
-    formats, keeping, q = weight_formats(d), s.keeping, s.quantized
+    (formats, _), keeping, q = methods.loaded(d, s.keeping.compute), s.keeping, s.quantized
+    if stopped := methods.refusal(d):
+        return refused(stopped)
     if s.paged is not None:
         return paged.plan(d, model, formats, s.paged)
     reason = _refusal(model, s.release, s.backend, q)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from kvplan.errors import FormatError, SpecError
-from kvplan.importers.compared import compared
+from kvplan.importers.compared import compared, noted
+from kvplan.importers.gguf.contradictions import contradictions
 from kvplan.importers.gguf.header import FORMAT, Header, read_header
 from kvplan.importers.gguf.spec import spec_data
 from kvplan.importers.gguf.tensors import Table
@@ -37,7 +39,12 @@ def read_gguf(path: str | Path) -> Gguf:
     table = Table(t for header in headers for t in header.tensors)
     data, h = spec_data(first.metadata, table, str(path))
     spec = parse_spec(data, str(path))
-    return Gguf(spec, None, first) if table.empty else Gguf(*compared(spec, table.stored(h.n_layers)), first)
+    if table.empty:
+        return Gguf(spec, None, first)
+    spec, stored = compared(spec, table.stored(h.n_layers))
+    if stored.unlike or not (wrong := contradictions(first.metadata, table)):
+        return Gguf(spec, stored, first)
+    return Gguf(noted(spec, wrong), replace(stored, unlike=wrong[0]), first)
 
 
 def parts(path: str | Path) -> list[Path]:

@@ -42,9 +42,9 @@ def test_a_full_layer() -> None:
     assert held(LLAMA, 1000) == 1024 * 2 * 8 * 128 * 2
 
 
-@pytest.mark.parametrize(("bits", "row"), [(4, 1152), (8, 2176)])
+@pytest.mark.parametrize(("bits", "row"), [(4, 1152), (5, 1408), (6, 1664), (8, 2176)])
 def test_quantised_rows(bits: int, row: int) -> None:
-    """K and V of 8 heads of 128: bits / 8 bytes an element, a 2-byte scale and bias for each 64."""
+    """K and V of 8 heads of 128: bits / 8 bytes an element (mlx 0.32.1's quantize, run), a 2-byte scale and bias for each 64."""
     assert 2 * 8 * quantized_row(128, bits, 64, 2) == row
     assert held(LLAMA, 1024, kv_bits=bits, quantized_kv_start=0) == 1024 * row
     assert held(LLAMA, 1024, kv_bits=bits) == 1024 * 4096  # below the default start of 5000
@@ -126,7 +126,7 @@ def test_options_are_checked() -> None:
     with pytest.raises(SpecError, match="no such option"):
         ask(LLAMA, 256, bits=4)
     with pytest.raises(SpecError, match="kv_bits"):
-        ask(LLAMA, 256, kv_bits=5)
+        ask(LLAMA, 256, kv_bits=7)
     with pytest.raises(UnsupportedError, match="tp"):
         settle(Deployment(model=one_block(LLAMA), engine="mlx-lm", tp=2))
 
@@ -147,3 +147,16 @@ def test_bare_bits_are_no_format_of_gguf() -> None:
     plan = kvplan.estimate("llama-3.1-8b", engine="ollama", device="rtx-4090", weight_dtype="4bit", context="8k")
     assert "loads no 4bit weights" in (plan.outcome.reason or "")
     assert plan.advice[0].value == "q4_k_m"
+
+
+@pytest.mark.parametrize(("format_", "starts"), [("awq", True), ("nvfp4", True), ("gptq", False), ("fp8", False), ("q4_k_m", False)])
+def test_checkpoints_that_are_read_as_its_own(format_: str, starts: bool) -> None:
+    """utils.py of 0.32.2: _transform_awq_weights stops at g_idx; nvfp4 of compressed-tensors and modelopt stays packed."""
+    plan = kvplan.estimate("qwen/qwen3-8b", engine="mlx-lm", device="apple-m3-max-64gb", weight_dtype=format_, context=4096)
+    assert plan.starts is starts
+
+
+def test_on_nvidia_it_runs_and_is_not_modelled() -> None:
+    """pyproject's extras cuda12 and cuda13: not a refusal of the engine."""
+    with pytest.raises(UnsupportedError, match="cuda12"):
+        kvplan.estimate("qwen/qwen3-8b", engine="mlx-lm", device="rtx-4090", context=4096)

@@ -12,7 +12,7 @@ import kvplan
     ("model", "close"),
     [
         ("openai/whisper-large-v3", True), ("facebook/bart-large", True), ("microsoft/phi-4-multimodal", True),
-        ("google-t5/t5-small", False), ("qwen/qwen3-8b", False),
+        ("qwen/qwen3-0.6b", False), ("qwen/qwen3-8b", False),
     ],
 )  # fmt: skip
 def test_a_model_without_a_file_is_too_close_to_call(engine: str, model: str, close: bool) -> None:

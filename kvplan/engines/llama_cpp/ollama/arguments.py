@@ -30,9 +30,11 @@ ROWS = (
 )  # fmt: skip
 QUIET_PARAMETERS = frozenset({
     "temperature", "top_k", "top_p", "min_p", "typical_p", "repeat_penalty", "repeat_last_n", "seed", "stop", "num_predict", "num_keep",
-    "num_thread", "mirostat", "mirostat_eta", "mirostat_tau", "presence_penalty", "frequency_penalty", "tfs_z", "use_mmap", "main_gpu",
-    "penalize_newline", "numa",
+    "num_thread", "mirostat", "mirostat_eta", "mirostat_tau", "presence_penalty", "frequency_penalty", "use_mmap", "main_gpu",
+    "penalize_newline", "low_vram", "f16_kv", "logits_all", "vocab_only", "use_mlock",  # parser/parser.go deprecatedParameters
 })  # fmt: skip
+#: Those of older releases (api/types.go Options), at which the newest stops.
+OLD_PARAMETERS = frozenset({"num_gqa", "embedding_only", "rope_frequency_base", "rope_frequency_scale", "tfs_z", "numa"})
 QUIET = (
     "OLLAMA_HOST", "OLLAMA_ORIGINS", "OLLAMA_MODELS", "OLLAMA_KEEP_ALIVE", "OLLAMA_DEBUG", "OLLAMA_MAX_QUEUE",
     "OLLAMA_NOHISTORY", "OLLAMA_NOPRUNE", "OLLAMA_LOAD_TIMEOUT", "OLLAMA_INTEL_GPU",
@@ -84,6 +86,8 @@ ARGUMENTS = Arguments(
     quiet_variables=QUIET,
     loud_variables=LOUD,
     quiet_keys=QUIET_PARAMETERS,
+    old_keys=OLD_PARAMETERS,
+    heedless=True,  # envconfig/config.go Uint, BoolWithDefault
     image=("ollama/ollama", "{}", "latest"),
     repositories=(Repository(r"(^|/)ollama/ollama$|^ollama$", ("ollama",), ("serve",)),),
     beside=("ollama serve",),

@@ -21,7 +21,7 @@ from kvplan.engines.llama_cpp.ollama.rules import OllamaRules, find, newest_buil
 from kvplan.engines.llama_cpp.options import read
 from kvplan.engines.llama_cpp.registry import unknown
 from kvplan.engines.llama_cpp.rules import LlamaRules
-from kvplan.engines.llama_cpp.settle import LlamaSettings, settle_with, unconverted
+from kvplan.engines.llama_cpp.settle import LlamaSettings, settle_with, unserved
 from kvplan.errors import SpecError
 
 #: Ollama's own engine keeps windows as llama.cpp does from this build on, before that every token.
@@ -45,7 +45,10 @@ def settle(d: Deployment) -> Settled:
     given, asked_flash = dict(d.engine_option), _asked_flash(d)
     arch = gguf_name(d.model.architecture or "")
     num_ctx = _num_ctx(d, rules, given, arch)
-    build = _build(rules, arch)._replace(old_systems=() < release(version) < _OLD_SYSTEMS)
+    build = _build(rules, arch)._replace(
+        old_systems=() < release(version) < _OLD_SYSTEMS,
+        one_batch=False,  # server/routes.go cuts what is longer
+    )
     if d.model.architecture in _WHOLE_HEADS:
         build, notes = build._replace(mla="heads"), (*notes, "Ollama's files of DeepSeek-V2 are of 2024: K and V of every head are kept")
     slots = _slots(d, rules, given, arch)
@@ -129,7 +132,7 @@ def _answered(d: Deployment, settled: Settled, scheduler: Scheduler, version: st
             question = replace(question, n_gpu_layers=placed.where.offloaded)
     named = question.model.architecture or ""
     known = ":" in question.model.id or gguf_name(named) != named  # of Ollama's library, or made by its own converter
-    undecided = settled.undecided if known else (*settled.undecided, *unconverted(named))
+    undecided = settled.undecided if known else (*settled.undecided, *unserved(named))
     question = replace(question, engine_version=version)
     return settled._replace(question=question, chosen_by=chosen, settings=settings, undecided=undecided)
 
