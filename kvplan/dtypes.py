@@ -10,7 +10,7 @@ import re
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from kvplan.errors import SpecError, UnknownName
+from kvplan.errors import SpecError, UnknownName, UnsupportedError
 from kvplan.units import cdiv
 
 
@@ -87,9 +87,20 @@ ALIASES: dict[str, str] = {
 COMPUTE = ("f64", "f32", "f16", "bf16")
 
 
+#: Formats that an engine has and no row here: what is known of their bytes.
+_OCTAVE = "vLLM 0.32 and later, AMD's CDNA 3 and RDNA 3 alone; its bytes depend on the rotary width (v1/attention/ops/rocm_octave.py)"
+NOT_MODELLED: dict[str, str] = {
+    "ultraquant_4bit": "vLLM 0.31 and later, AMD's GPUs alone; 17 bytes for 32 elements, the first and last layers in 16 bits "
+    "(v1/attention/ops/ultraquant/format.py)",
+    "octave_k3v4": _OCTAVE, "octave_k3v3": _OCTAVE, "octave_k3v3_compact": _OCTAVE,
+}  # fmt: skip
+
+
 def canonical(name: str, what: str = "storage format") -> str:
-    """The one name a format goes by here. Raises UnknownName."""
+    """The one name a format goes by here. Raises UnknownName, UnsupportedError for one that is known and not modelled."""
     key = name.strip().lower()
+    if key in NOT_MODELLED:
+        raise UnsupportedError(f"{what} {key} is not modelled: {NOT_MODELLED[key]}; write another, such as auto or fp8")
     key = ALIASES.get(key, key)
     if key not in FORMATS:
         raise UnknownName(what, name, [*FORMATS, *PAIRS, *ALIASES])

@@ -51,6 +51,7 @@ class Roofline(NamedTuple):
     tokens_per_second     of all its sequences together, at most; without the cache's bytes it would be `without_cache`
     first_token_seconds   of a prompt of the context's length alone, at least
     compute_bound_batch   from this batch on decoding at this context is bound by arithmetic; None: at no batch
+    rated                 whether the device's arithmetic rate is known; where it is not, memory alone bounds, and a prompt is not bounded
     """
 
     decode: Bound
@@ -59,6 +60,7 @@ class Roofline(NamedTuple):
     without_cache: float
     first_token_seconds: float
     compute_bound_batch: int | None
+    rated: bool = True
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, as `--format json` prints it (planner/records.py, RooflineRecord)."""
@@ -66,10 +68,10 @@ class Roofline(NamedTuple):
             "tokens_per_second": round(self.tokens_per_second, 1),
             "without_cache": round(self.without_cache, 1),
             "step_ms": round(self.decode.seconds * 1000, 3),
-            "bound_by": self.decode.bound_by,
+            "bound_by": self.decode.bound_by if self.rated else None,
             "weight_bytes": self.decode.weight_bytes,
             "cache_bytes": self.decode.cache_bytes,
-            "first_token_ms": round(self.first_token_seconds * 1000, 1),
+            "first_token_ms": round(self.first_token_seconds * 1000, 1) if self.rated else None,
             "compute_bound_batch": self.compute_bound_batch,
         }
 
@@ -85,20 +87,25 @@ def roofline(
     rate: str,
     encoder_tokens: int | None,
     turn: bool = True,
+    unrated: bool = False,
 ) -> Roofline:
     """Bounds at `context` tokens of each of `batch` sequences, dealt over the layout's replicas.
 
-    rate  the device's dense rate that counts: bf16, fp16, fp8. Raises UnsupportedError for a device without rates.
+    rate     the device's dense rate that counts: bf16, fp16, fp8
+    unrated  take a device without that rate, as one whose arithmetic takes no time
+    Raises UnsupportedError for a device without rates.
     """
-    if device.bandwidth_gb_per_s is None or rate not in device.dense_tflops:
+    rated = rate in device.dense_tflops
+    rates: Mapping[str, float] = {rate: float("inf")} if unrated and not rated else device.dense_tflops  # type: ignore[assignment]
+    if device.bandwidth_gb_per_s is None or rate not in rates:
         lacks = "bandwidth" if device.bandwidth_gb_per_s is None else f"{rate} rate"
         raise UnsupportedError(f"device: {device.id} declares no {lacks}, on which speed depends; name a device that does, such as h100")
     if not _cache(model, layout, context, encoder_tokens):
         raise UnsupportedError("the model keeps no cache: it decodes no tokens, and theirs is the speed that is bounded")
     bandwidth = device.bandwidth_gb_per_s * 1e9
-    held, matrices = cdiv(batch, layout.dp), _matrices(model, formats, layout, device, rate)
+    held, matrices = cdiv(batch, layout.dp), _matrices(model, formats, layout, rates, rate)
     eight = any(t.dtype.startswith("fp8") for t, _ in _tensors(model.layers))
-    attending = max(device.dense_tflops[rate], device.dense_tflops.get("fp8", 0.0) if eight else 0.0) * 1e12
+    attending = max(rates[rate], rates.get("fp8", 0.0) if eight else 0.0) * 1e12
 
     def bound(weight_bytes: int, cache_bytes: int, tokens: int, attention: int) -> Bound:
         seconds = tokens * matrices[1] + attention / attending
@@ -114,7 +121,7 @@ def roofline(
     step = decode(held)
     prefill = bound(_read(model, formats, layout, context), 0, context, _prompt_attention(model, layout, context, encoder_tokens))
     no_cache = max(step.compute_seconds, layout.pp * step.weight_bytes / bandwidth)
-    return Roofline(step, prefill, held / step.seconds, held / no_cache, prefill.seconds, _turn(decode) if turn else None)
+    return Roofline(step, prefill, held / step.seconds, held / no_cache, prefill.seconds, _turn(decode) if turn and rated else None, rated)
 
 
 def _bound(weight_bytes: int, cache_bytes: int, operations: int, compute: float, bandwidth: float) -> Bound:
@@ -142,20 +149,19 @@ def _read(model: Lowered, formats: WeightFormats, layout: Layout, tokens: int) -
     return int(total) // layout.pp
 
 
-def _matrices(model: Lowered, formats: WeightFormats, layout: Layout, device: Device, rate: str) -> tuple[int, float]:
+def _matrices(model: Lowered, formats: WeightFormats, layout: Layout, rates: Mapping[str, float], rate: str) -> tuple[int, float]:
     """Operations of one token in one rank's matrices, a multiply-add for each weight that serves it, and their seconds."""
     operations, seconds = 0, 0.0
     for w, n in _running(model):
         if len(w.shape) > 1:
             own = 2 * n * (w.elems // w.experts * w.active if w.experts else w.elems)
-            operations, seconds = operations + own, seconds + own / _rate(formats.of(w), device, rate)
+            operations, seconds = operations + own, seconds + own / _rate(formats.of(w), rates, rate)
     ranks = layout.tp * layout.pp
     return operations // ranks, seconds / ranks
 
 
-def _rate(name: str, device: Device, rate: str) -> float:
+def _rate(name: str, rates: Mapping[str, float], rate: str) -> float:
     """Operations a second of matrices in a format, at least those in the compute type."""
-    rates: Mapping[str, float] = device.dense_tflops  # type: ignore[assignment]
     kind = "int8" if name == "int8_channel" else "fp8" if name == "mxfp8" else FASTEST.get(weight_scheme(name), "")
     return max(rates[rate], rates.get(kind, 0.0)) * 1e12
 

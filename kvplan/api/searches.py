@@ -149,12 +149,14 @@ def _price(name: str, price: Any) -> float:
 def roofline(model: str | PathLike[str] | ModelSpec, **question: Unpack[Question]) -> Roofline:
     """The least time a decode step and a prompt can take on the question's device: bytes over bandwidth, operations over rate.
 
+    Of a device without a published rate memory bounds decoding alone, and a prompt is not bounded (`rated`).
+
     >>> roofline("meta-llama/llama-3.1-8b", device="h100", engine="ideal", context="8k").decode.bound_by
     'memory'
     """
     from kvplan.planner.speed import speed
 
-    return speed(asked(model, **question))
+    return speed(asked(model, **question), unrated=True)
 
 
 class Sweep(NamedTuple):

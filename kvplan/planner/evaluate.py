@@ -71,8 +71,8 @@ def _answered(d: Deployment, limits: bool, on_device: bool = True) -> tuple[Sett
     released = replace(question, engine_version=d.engine_version or question.engine_version)  # not the nearest that is known
     reason = (settled.lacks or refusal(released, facts)) if settled.misfit is None else None
     outcome = refused(reason) if reason else engine.plan(settled)
-    if outcome.starts is not False and settled.stopped and settled.misfit is None:
-        reason, outcome = settled.stopped, refused(settled.stopped)
+    if outcome.starts is not False and (stops := settled.stopped if settled.misfit is None else refusal(released, facts)):
+        reason, outcome = stops, refused(stops)
     if reason:  # which hangs on no memory
         settled = settled._replace(passed=())
     if not outcome.ledgers:
@@ -227,7 +227,7 @@ def _place(outcome: Outcome) -> str:
 
 
 def _verdict(d: Deployment, outcome: Outcome) -> str:
-    asked = f"{d.batch} x {d.context:,} tokens of {d.model.known_as}"
+    asked = f"{d.batch} x {d.context:,} tokens of {d.model.id}"
     if outcome.unknown:
         return f"{asked}: unknown, {outcome.unknown}"
     if outcome.fits is None:

@@ -72,15 +72,15 @@ class CompareRecord(TypedDict):
 
 
 class RooflineRecord(TypedDict):
-    """The bounds of `roofline`, of one replica."""
+    """The bounds of `roofline`, of one replica; `bound_by` and `first_token_ms` are null where the device's rate is not known."""
 
     tokens_per_second: float
     without_cache: float
     step_ms: float
-    bound_by: Literal["memory", "compute"]
+    bound_by: Literal["memory", "compute"] | None
     weight_bytes: int
     cache_bytes: int
-    first_token_ms: float
+    first_token_ms: float | None
     compute_bound_batch: int | None
 
 

@@ -60,13 +60,14 @@ def worth(pace: Pace | None, by: str) -> float | None:
 _RATES = {"f16": "fp16", "bf16": "bf16", "f32": "bf16", "fp8_e4m3": "fp8"}
 
 
-def speed(d: Deployment, *, turn: bool = True) -> Roofline:
+def speed(d: Deployment, *, turn: bool = True, unrated: bool = False) -> Roofline:
     """Bounds on decode and prefill of a question; turn=False leaves out `compute_bound_batch`, which takes most of the time.
 
+    unrated  a device without an arithmetic rate is bounded by its memory alone (`Roofline.rated`)
     Raises SpecError without a device, UnsupportedError where it declares no rates.
     """
     q, at = _read(d)
-    return at(context=q.context or 1, batch=q.batch or 1, turn=turn)
+    return at(context=q.context or 1, batch=q.batch or 1, turn=turn, unrated=unrated)
 
 
 def bounds(d: Deployment) -> Callable[[int], Bound]:

@@ -118,7 +118,13 @@ def bounds(rows: Sequence[dict[str, Any]], fmt: str) -> str | bytes:
     if fmt != "table":
         return _bounded(rows, fmt, "speed")
     best = max(rows, key=lambda row: row["tokens_per_second"])
-    said = f"At most {best['tokens_per_second']:,.0f} tokens a second, and a first token after {best['first_token_ms']:,.0f} ms at least."
+    after, said = best["first_token_ms"], f"At most {best['tokens_per_second']:,.0f} tokens a second"
+    if after is None:
+        said += (
+            " by memory alone: the device's arithmetic rate is not known, so neither is when a first token comes nor where decoding turns."
+        )
+    else:
+        said += f", and a first token after {after:,.0f} ms at least."
     return f"{said}\n\n{_bounded([_short(row) for row in rows], fmt, 'speed')!s}"
 
 

@@ -8,13 +8,27 @@ from functools import lru_cache
 from typing import Any
 
 from kvplan.deployment import Deployment
-from kvplan.dtypes import canonical, canonical_weight, parse_kv_dtype
+from kvplan.dtypes import canonical, canonical_weight, parse_kv_dtype, row_bytes
 from kvplan.engines.common.protocol import ChosenBy, Defaults, Resolved, Settled
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.gguf_files import sized
 from kvplan.llama_quantize import FILE_TYPES
 from kvplan.spec import ModelSpec, lower
-from kvplan.tensors import KEPT_MODELS, Cache, CacheFormats, Curve, Layer, Lowered, Role, Same, changed, layer_counts, tensor_curve, total
+from kvplan.tensors import (
+    KEPT_MODELS,
+    Cache,
+    CacheFormats,
+    Curve,
+    Layer,
+    Lowered,
+    Role,
+    Same,
+    changed,
+    distinct,
+    layer_counts,
+    tensor_curve,
+    total,
+)
 from kvplan.units import counted
 from kvplan.uploads import RECURRENT
 from kvplan.weights import WeightFormats, asked_formats, draft_formats, is_quantized, role_formats, with_stored
@@ -133,12 +147,17 @@ def lowered(d: Deployment, formats: CacheFormats, *, cast: bool = False) -> Lowe
     return with_stored(model, d.stored.cast(2 if formats.compute in ("f16", "bf16") else 4) if cast else d.stored)
 
 
-def lowered_or_plain(d: Deployment, formats: CacheFormats, *, cast: bool = False) -> tuple[Lowered, SpecError | None]:
-    """`lowered`; where a format can not hold this model's rows, the model in the compute type, and the reason."""
+def lowered_or_plain(
+    d: Deployment, formats: CacheFormats, *, cast: bool = False, kept: Callable[[Lowered], Lowered] = lambda model: model
+) -> tuple[Lowered, SpecError | None]:
+    """`lowered`, as `kept` by the engine; where a format can not hold this model's rows, in the compute type, and the reason."""
     try:
-        return lowered(d, formats, cast=cast), None
+        model = kept(lowered(d, formats, cast=cast))
+        for tensor in (t for layer in distinct((*model.layers, *model.draft)) for cache in layer.caches for t in cache.tensors):
+            row_bytes(tensor.dtype, tensor.elems_per_state)
+        return model, None
     except SpecError as misfit:
-        return lowered(d, formats._replace(k=formats.compute, v=formats.compute), cast=cast), misfit
+        return kept(lowered(d, formats._replace(k=formats.compute, v=formats.compute), cast=cast)), misfit
 
 
 def remade(model: Lowered, change: Callable[[Layer, Cache], Cache]) -> Lowered:

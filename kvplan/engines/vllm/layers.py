@@ -14,7 +14,7 @@ from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.specs import KEPT_STATES
 from kvplan.engines.vllm.wordings import Refused
 from kvplan.errors import UnsupportedError
-from kvplan.forms import Form
+from kvplan.forms import ATTENTION, Form
 from kvplan.parallel import split_layers
 from kvplan.tensors import Cache, CacheTensor, Keep, Layer, Lowered, distinct
 
@@ -139,3 +139,15 @@ def _inputs(layer: Layer, conv: Cache, s: VllmSettings, first: CacheTensor | Non
     window = Keep("window", states.columns + 1)
     made = replace(states, heads=keys.heads, elems_per_state=width, dtype="bf16", tokens_per_state=1, columns=0, keep=window)
     return (made,)
+
+
+def kind_of(s: VllmSettings) -> str:
+    """Of the layers that keep keys and values: plain, latent or sparse; empty where there are none, several, or one not in the table."""
+    tensors = {t.name for layer in distinct(s.served.layers) for cache in layer.caches if cache.form in ATTENTION for t in cache.tensors}
+    forms = s.forms & ATTENTION
+    if any(form.startswith("compressed") for form in forms):
+        return ""
+    latent = any(form.startswith("latent") for form in forms)
+    if latent and "k" in tensors:
+        return ""
+    return ("sparse" if "index_k" in tensors else "latent") if latent else "plain" if "k" in tensors else ""

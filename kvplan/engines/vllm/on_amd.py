@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.stops import Move, Stop, Values
-from kvplan.engines.vllm.selection import GAUDI, kind_of
+from kvplan.engines.vllm.layers import kind_of
+from kvplan.engines.vllm.rules import GAUDI
 from kvplan.engines.vllm.settings import settings_of
 
 #: By kind of attention, of ROCM_ATTN, TRITON_ATTN, TURBOQUANT and AITER's (supported_kv_cache_dtypes).

@@ -263,3 +263,5 @@ KV_FORMATS: dict[str, str] = {
     "int8_per_token_head": "0.20", "fp8_per_token_head": "0.20", "nvfp4": "0.20", "int4_per_token_head": "0.25",
     "nvfp4_ds_mla": "0.30",
 }  # fmt: skip
+#: A format of Gaudi's alone.
+GAUDI = "fp8_inc"

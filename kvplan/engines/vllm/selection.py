@@ -15,11 +15,11 @@ from kvplan.engines.common import conditions as on
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.stops import Move, Stop, Values
 from kvplan.engines.vllm import conditions as when
-from kvplan.engines.vllm.layers import stages
+from kvplan.engines.vllm.layers import kind_of, stages
 from kvplan.engines.vllm.model import encodes, pools
+from kvplan.engines.vllm.rules import GAUDI
 from kvplan.engines.vllm.settings import VllmSettings, settings_of
 from kvplan.engines.vllm.sparse import BF16_IS_AUTO
-from kvplan.forms import ATTENTION
 from kvplan.tensors import distinct, windowed
 
 ALWAYS, NEVER = 0, 1 << 10
@@ -35,8 +35,8 @@ _F32 = ("TRITON_ATTN", "FLEX_ATTENTION")
 _BF16 = ("FLASHMLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM120")
 _PER_HEAD, _TURBO = "int8_per_token_head fp8_per_token_head", "turboquant_k8 turboquant_k4 turboquant_k3"
 
-#: A format of Gaudi's alone, which FlashAttention took for FP8 up to a release.
-GAUDI, GAUDI_SINCE = "fp8_inc", "0.22"
+#: FlashAttention took Gaudi's own format for FP8 up to this release.
+GAUDI_SINCE = "0.22"
 #: NVFP4 whose scales are searched for, which the kernels of compute capability 10.x alone write (flashinfer.py supports_kv_cache_dtype).
 SEARCHED = "nvfp4_4over6"
 #: A backend that takes FP8 as `fp8` and `fp8_ds_mla`, and not under its full name (to 0.33), which V3.2's class spelled anew before.
@@ -115,18 +115,6 @@ TAKERS: tuple[Taker, ...] = (
     Taker("FLASHINFER_MLA_SPARSE", "sparse", f"f16 bf16 {_E4}", 100, 110, since="0.18"),
     Taker("FLASHINFER_MLA_SPARSE_SM120", "sparse", f"{_E4} fp8_ds_mla", 120, 130, since="0.24", shared=False),
 )
-
-
-def kind_of(s: VllmSettings) -> str:
-    """Of the layers that keep keys and values: plain, latent or sparse; empty where there are none, several, or one not in the table."""
-    tensors = {t.name for layer in distinct(s.served.layers) for cache in layer.caches if cache.form in ATTENTION for t in cache.tensors}
-    forms = s.forms & ATTENTION
-    if any(form.startswith("compressed") for form in forms):
-        return ""
-    latent = any(form.startswith("latent") for form in forms)
-    if latent and "k" in tensors:
-        return ""
-    return ("sparse" if "index_k" in tensors else "latent") if latent else "plain" if "k" in tensors else ""
 
 
 def _heads(s: VllmSettings) -> set[int]:

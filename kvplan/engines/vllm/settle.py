@@ -27,7 +27,7 @@ from kvplan.engines.common.settling import (
     without,
     wrong_number,
 )
-from kvplan.engines.vllm import adapters, for_v0
+from kvplan.engines.vllm import adapters, for_v0, on_intel
 from kvplan.engines.vllm.backends import latent_backend, plain, said
 from kvplan.engines.vllm.batches import batch_defaults, goes_in_pieces
 from kvplan.engines.vllm.before_v1 import capped
@@ -59,7 +59,7 @@ from kvplan.engines.vllm.undecided import undecided
 from kvplan.engines.vllm.ways import V0, V1
 from kvplan.engines.vllm.windows import unslid
 from kvplan.errors import SpecError, UnsupportedError
-from kvplan.tensors import Cache, CacheFormats, Lowered
+from kvplan.tensors import Cache, CacheFormats, Layer, Lowered
 from kvplan.units import GIB
 
 #: Classes that hand no cache config to their attention: an asked-for cache format does not reach it (models/falcon.py, models/pixtral.py),
@@ -136,11 +136,14 @@ def settle(d: Deployment) -> Settled:
     }
     resolved = resolve(d, defaults, notes)
     question, formats = resolved.question, _formats(resolved.question, options, release, rules)
-    model, misfit = lowered_or_plain(question, formats, cast=True)
     told, group = kda_told(d.model, release), key_group(d.model)
     records = shared_rows(question, release, plain(options.text("attention_backend")))
     keys, slides = index_keys(question), not options.flag("disable_sliding_window")
-    model = remade(model, lambda _, cache: as_run(grouped(_as_kept(cache, formats, told, records, keys), group), d.model, release, slides))
+
+    def kept(_: Layer, cache: Cache) -> Cache:
+        return as_run(grouped(_as_kept(cache, formats, told, records, keys), group), d.model, release, slides)
+
+    model, misfit = lowered_or_plain(question, formats, cast=True, kept=lambda whole: remade(whole, kept))
     settings = _read(question, rules, options, formats, model, resolved.chosen_by)._replace(records=records)
     drafts = settings.served.draft if settings.drafter else ()
     lora.asked_modules(question, beside=adapters.BESIDE)
@@ -154,10 +157,16 @@ def settle(d: Deployment) -> Settled:
             *trust_taken(question),
             *said_of_drafter(question, settings.drafter, options, rules),
             *by_name(d, release, model),
+            *on_intel.by_plugin(question),
         ),
         runs="" if d.device is None and not since(release, "0.10") else V1 if rules.v1 else V0,  # without a device either may be
         passed=(*passed(d), *chosen(d), *unmodelled(d, rules, own)),
-        undecided=(*undecided(question, model, rules, release, graphs=settings.graphs), *not_known(made), *unsized(settings)),
+        undecided=(
+            *undecided(question, model, rules, release, graphs=settings.graphs),
+            *not_known(made),
+            *unsized(settings),
+            *on_intel.unlisted_cache(made),
+        ),
     )
 
 

@@ -370,13 +370,19 @@ RULES: dict[str, Callable[[Read], Made]] = {
 }  # fmt: skip
 
 
-def as_read(data: Mapping[str, Any], model_type: str) -> dict[str, Any]:
-    """`data` as the class of `model_type` has it once read. A model type that transformers does not have is left as it is."""
+def as_read(data: Mapping[str, Any], model_type: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """`data` as the class of `model_type` has it once read, and the patterns of layers in it that the class chose, in words.
+
+    A model type that transformers does not have is left as it is.
+    """
     made, declared = dict(data), class_defaults().get(model_type, {})
     for other, own in table("class_names.json").get(model_type, {}).items():
         if other in declared and own not in declared:  # the map leads away from the declared field
             other, own = own, other
         if other in made:
             made[own] = made[other]
-    rule = RULES.get(model_type)
-    return made | rule(Read(made, model_type)) if rule else made
+    if rule := RULES.get(model_type):
+        read = Read(made, model_type)
+        more = rule(read)
+        return made | more, read.taken(more)
+    return made, {}

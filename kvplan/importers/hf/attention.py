@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvplan.importers.hf.classes import class_defaults
+from kvplan.importers.hf.classes import FULL, SLIDING, class_defaults, in_words
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Bias, Decoder
 
@@ -140,7 +140,10 @@ def windows(f: Fields, t: Decoder, n: int) -> list[str]:
         if t.windows == "qwen" and f.flag("use_sliding_window"):
             raise f.fault("sliding_window", "missing; use_sliding_window is true")
         return ["full"] * n
-    return ["sliding" if slides else "full" for slides in WINDOWS[t.windows](f, n)]
+    slides = WINDOWS[t.windows](f, n)
+    if t.windows in ("alternate", "first_global", "flint"):  # rules of the class that no key moves
+        f.assumed[f.dotted("layer_types")] = in_words([SLIDING if on else FULL for on in slides])
+    return ["sliding" if on else "full" for on in slides]
 
 
 def mixer(f: Fields, t: Decoder, kind: str) -> Mixer:

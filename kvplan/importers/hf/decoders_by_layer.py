@@ -13,9 +13,9 @@ from kvplan.importers.hf.rows import Decoder, Experts
 from kvplan.importers.hf.stack import Block, block, weight
 
 
-def layer_types(f: Fields, n: int, known: tuple[str, ...], rule: list[str]) -> list[str]:
+def layer_types(f: Fields, n: int, known: tuple[str, ...], rule: list[str], by: str = "") -> list[str]:
     """`layer_types` where the config lists them, else the rule of the class. Raises SpecError for a kind that the class has not."""
-    listed = f.items("layer_types", n) or rule
+    listed = f.listed("layer_types", n, rule, by)
     unknown = [kind for kind in listed if kind not in known]
     if unknown:
         raise f.fault("layer_types", f"{str(unknown[0])[:40]!r} is not a layer this architecture has")
@@ -78,7 +78,7 @@ def beam(f: Fields, t: Decoder) -> Stack:
     mixers = {"full_attention": softmax(*sizes, **flags(f, t))}
     if f.opt("sliding_window") is not None:
         mixers["sliding_attention"] = softmax(*sizes, window=f.dim("sliding_window"), **flags(f, t))
-    mlps = f.items("mlp_layer_types", n) or ["dense" if i < 3 else "sparse" for i in range(n)]
+    mlps = f.listed("mlp_layer_types", n, ["dense" if i < 3 else "sparse" for i in range(n)])
     sparse, dense = moe(f, Experts(bias="buffer")), dense_of(f.dim("intermediate_size"))
     gate = [weight("gate_bias", heads)]
     layers = [
@@ -101,7 +101,8 @@ def modernbert_decoder(f: Fields, t: Decoder) -> Stack:
     if local:
         mixers["sliding_attention"] = softmax(heads, heads, dim, window=local, **on)
     mlp = dense_of(f.dim("intermediate_size"), bias=f.flag("mlp_bias"))
-    layers = [block([mixers[kind]], [mlp], 2 if i else 1) for i, kind in enumerate(layer_types(f, n, tuple(mixers), rule))]
+    types = layer_types(f, n, tuple(mixers), rule, by="global_attn_every_n_layers")
+    layers = [block([mixers[kind]], [mlp], 2 if i else 1) for i, kind in enumerate(types)]
     biased = f.flag("norm_bias")
 
     def norm(name: str) -> list[Block]:
@@ -126,7 +127,7 @@ def muse_spark(f: Fields, t: Decoder) -> Stack:
     gates = [weight("attention_residual_gate", hidden, role="norm"), weight("mlp_residual_gate", hidden, role="norm")]
     around = [weight("pre_expert_norm", inner, role="norm"), weight("post_expert_norm", inner, role="norm")]
     dense = dense_of(f.dim("intermediate_size"))
-    mlps = f.items("mlp_layer_types", n) or ["sparse"] * n
+    mlps = f.listed("mlp_layer_types", n, ["sparse"] * n)
     layers = [
         block([mixers[kind]], [sparse if mlp == "sparse" else dense], 3, [*gates, *(around if mlp == "sparse" else [])])
         for kind, mlp in zip(layer_types(f, n, tuple(mixers), ["full_attention"] * n), mlps, strict=True)

@@ -192,7 +192,7 @@ def laguna(f: Fields, t: Decoder) -> Stack:
     """Laguna: heads counted per layer, a gate per head (or per element), one dense layer before the experts."""
     n = f.dim("num_hidden_layers")
     listed = f.items("num_attention_heads_per_layer", n) or [f.dim("num_attention_heads")] * n
-    types = f.items("layer_types", n) or ["full_attention"] * n
+    types = f.listed("layer_types", n, ["full_attention"] * n)
     if any(kind not in KINDS for kind in types):
         raise f.fault("layer_types", "an attention this architecture does not have")
     gating = f.opt("gating")

@@ -116,7 +116,8 @@ def dory(f: Fields, t: Decoder) -> Stack:
     """
     n, types = f.dim("num_hidden_layers"), f.items("layer_types")
     halves = 2 if types and "mlp" in types else 1
-    kinds = types[::halves] if types else ["sliding_attention" if (i + 1) % 4 else "full_attention" for i in range(n)]
+    rule = ["sliding_attention" if (i + 1) % 4 else "full_attention" for i in range(n)]
+    kinds = types[::halves] if types else f.listed("layer_types", n, rule)
     n, before, after = n // halves, f.count("n_input_layers") // halves, f.count("n_output_layers") // halves
     repeated = f.count("n_recurrent_layers") // halves if f.opt("n_recurrent_layers") is not None else n - before - after
     if len(kinds) != n or set(kinds) - {"sliding_attention", "full_attention"}:

@@ -145,7 +145,7 @@ def t5gemma(f: Fields, t: Decoder) -> Stack:
         return made | ({"window": part.dim("sliding_window")} if kind == "sliding" else {})
 
     n = dec.dim("num_hidden_layers")
-    types = dec.items("layer_types", n) or ["sliding_attention" if i % 2 == 0 else "full_attention" for i in range(n)]
+    types = dec.listed("layer_types", n, ["sliding_attention" if i % 2 == 0 else "full_attention" for i in range(n)])
     biases = dict.fromkeys(("q_bias", "kv_bias", "o_bias"), True) if dec.flag("attention_bias") else {}
     full = softmax(dec.dim("num_attention_heads"), kv_heads(dec), dec.dim("head_dim"), **biases)
     cross = attention(dec, "cross")

@@ -8,7 +8,7 @@ from typing import Any
 
 from kvplan.errors import SpecError
 from kvplan.importers.hf.as_read import as_read
-from kvplan.importers.hf.classes import class_defaults, class_part
+from kvplan.importers.hf.classes import class_defaults, class_part, in_words
 from kvplan.spec import MAX_LAYERS
 
 MOST = 1 << 24
@@ -26,6 +26,7 @@ class Fields:
     """One mapping of a config with its dotted path.
 
     file      what the file has; data: the same as the configuration class of `model_type` has it once read
+    chosen    patterns of layers in `data` that the class chose, in words
     names     canonical key -> the names this family uses, first one first
     defaults  class defaults; what is taken from them goes into `assumed`, which all parts of one config share
     """
@@ -34,7 +35,8 @@ class Fields:
         self, data: Mapping[str, Any], source: str, *, model_type: str = "", path: str = "", assumed: dict[str, Any] | None = None
     ) -> None:
         self.file, self.source, self.model_type, self.path = data, source, model_type, path
-        self.data: Mapping[str, Any] = as_read(data, model_type)
+        self.data: Mapping[str, Any]
+        self.data, self.chosen = as_read(data, model_type)
         self.assumed: dict[str, Any] = {} if assumed is None else assumed
         self.names: Mapping[str, tuple[str, ...]] = SAME
         self.defaults: Mapping[str, Any] = class_defaults().get(model_type, {})
@@ -108,6 +110,8 @@ class Fields:
         names = self._spellings(key)
         for name in names:
             if name in self.data:
+                if name in self.chosen:
+                    self.assumed[self.dotted(name)] = self.chosen[name]
                 return self.data[name]
         for name in (key, *names):
             if name in self.defaults and (self.path or key not in SHAPE or self.shaped):
@@ -167,6 +171,13 @@ class Fields:
         if n is not None and not nested and any(isinstance(item, list | dict) for item in value):
             raise self.fault(self.name_of(key), "must hold one word or number for each layer, no lists or mappings")
         return value
+
+    def listed(self, key: str, n: int, rule: list[Any], by: str = "") -> list[Any]:
+        """`items`, else what the class's `rule` makes: noted, unless it follows the file's own key `by`."""
+        found = self.items(key, n)
+        if found is None and rule and not (by and self.given(by)):
+            self.assumed[self.dotted(key)] = in_words(rule)
+        return found or rule
 
     def dims(self, key: str, n: int) -> list[int]:
         """A list of exactly `n` positive whole numbers. Raises SpecError where there is none."""

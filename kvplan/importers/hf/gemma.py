@@ -16,9 +16,7 @@ SLIDING, FULL = "sliding_attention", "full_attention"
 
 def kinds(f: Fields, n: int, every: int) -> list[str]:
     """layer_types, else every `every`-th layer global."""
-    types = f.items("layer_types", n)
-    if types is None:
-        return [SLIDING if (i + 1) % every else FULL for i in range(n)]
+    types = f.listed("layer_types", n, [SLIDING if (i + 1) % every else FULL for i in range(n)])
     unknown = [kind for kind in types if kind not in (SLIDING, FULL)]
     if unknown:
         raise f.fault("layer_types", f"{str(unknown[0])[:40]!r} is neither {SLIDING} nor {FULL}")

@@ -64,7 +64,7 @@ def hy_v4(f: Fields, t: Latent) -> Stack:
 def glm5_next(f: Fields, t: Latent) -> Stack:
     """GLM-5-Next: three Kimi delta attentions to one latent attention without RoPE; its indexer keeps one key per index_kpool tokens."""
     n, hidden = f.dim("num_hidden_layers"), f.dim("hidden_size")
-    types = f.items("layer_types", n) or [LINEAR if i % 4 != 3 else FULL for i in range(n)]
+    types = f.listed("layer_types", n, [LINEAR if i % 4 != 3 else FULL for i in range(n)])
     unknown = [kind for kind in types if kind not in (FULL, LINEAR, "indexed_attention", "deepseek_sparse_attention")]
     if unknown:
         raise f.fault("layer_types", f"{str(unknown[0])[:40]!r} is not a layer this architecture has")
@@ -126,7 +126,9 @@ def ling3(f: Fields, t: Latent) -> Stack:
 def mistral_large4(f: Fields, t: Latent) -> Stack:
     """Mistral Large 4: sparse latent attention; kv_source_layers read another layer's latent, every fourth layer has no RoPE."""
     n, hidden = f.dim("num_hidden_layers"), f.dim("hidden_size")
-    rope = f.items("no_rope_layers", n) or [int((i + 1) % f.dim_or("no_rope_layer_interval", 4) != 0) for i in range(n)]
+    rope = f.listed(
+        "no_rope_layers", n, [int((i + 1) % f.dim_or("no_rope_layer_interval", 4) != 0) for i in range(n)], by="no_rope_layer_interval"
+    )
     source = [f.whole(i, "kv_source_layers") for i in f.items("kv_source_layers", n) or range(n)]
     if any(s > i or source[s] != s for i, s in enumerate(source)):
         raise f.fault("kv_source_layers", "a layer reads the cache of one that is later or keeps none")

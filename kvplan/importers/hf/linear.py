@@ -47,7 +47,7 @@ def qwen_next(f: Fields, t: Decoder) -> Stack:
     kinds = layer_kinds(f, n)
     if kinds is None:
         every = f.dim_or("full_attention_interval", 4)
-        kinds = [LINEAR if (i + 1) % every else FULL for i in range(n)]
+        kinds = f.listed("layer_types", n, [LINEAR if (i + 1) % every else FULL for i in range(n)], by="full_attention_interval")
     attention = softmax(f.dim("num_attention_heads"), kv_heads(f), head_dim(f), **flags(f, t))
     mixers = {FULL: attention, LINEAR: delta_net(f)}
     width = f.dim("num_attention_heads") * head_dim(f)
@@ -65,7 +65,7 @@ def lara_mini(f: Fields, t: Decoder) -> Stack:
     n = f.dim("num_hidden_layers")
     kinds = layer_kinds(f, n, LINEAR, SLIDING)
     if kinds is None:
-        kinds = [(LINEAR, SLIDING, LINEAR, FULL, SLIDING)[i % 5] for i in range(n)]
+        kinds = f.listed("layer_types", n, [(LINEAR, SLIDING, LINEAR, FULL, SLIDING)[i % 5] for i in range(n)])
     sizes, on = (f.dim("num_attention_heads"), kv_heads(f), head_dim(f)), flags(f, t)
     mixers = {FULL: softmax(*sizes, **on), SLIDING: softmax(*sizes, window=f.dim("sliding_window"), **on), LINEAR: delta_net(f)}
     return model(f, [block([mixers[kind]], [moe(f, t.experts or Experts())]) for kind in kinds])
@@ -74,7 +74,7 @@ def lara_mini(f: Fields, t: Decoder) -> Stack:
 def olmo_hybrid(f: Fields, t: Decoder) -> Stack:
     """OLMo Hybrid: gated delta nets and full attention; both kinds of layer have two norms."""
     n = f.dim("num_hidden_layers")
-    kinds = layer_kinds(f, n) or [LINEAR if (i + 1) % 4 else FULL for i in range(n)]
+    kinds = layer_kinds(f, n) or f.listed("layer_types", n, [LINEAR if (i + 1) % 4 else FULL for i in range(n)])
     mixers = {FULL: softmax(f.dim("num_attention_heads"), kv_heads(f), head_dim(f), **flags(f, t)), LINEAR: delta_net(f)}
     return model(f, [block([mixers[kind]], [dense_of(f.dim("intermediate_size"))]) for kind in kinds])
 
@@ -123,7 +123,7 @@ def kimi_linear(f: Fields, t: Decoder) -> Stack:
             delta["low_rank_gate"] = False
     else:
         delta |= {"heads": f.dim("linear_num_heads"), "head_dim": f.dim("linear_head_dim"), "d_conv": f.dim("linear_conv_kernel_dim")}
-        kinds = kinds or [FULL if i and i % 4 == 0 else LINEAR for i in range(n)]
+        kinds = kinds or f.listed("layer_types", n, [FULL if i and i % 4 == 0 else LINEAR for i in range(n)])
     listed: dict[str, Any] = {} if inner is not None else {"listed_layers": True}
     gate = {"output_gate": "element"} if f.flag("mla_use_output_gate") else {}
     mixers = {FULL: mla(f) | gate, LINEAR: delta | pinned(f)}

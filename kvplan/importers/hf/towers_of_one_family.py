@@ -15,7 +15,7 @@ def lfm3_vl(f: Fields) -> int:
     """LFM3-VL: gated convolutions in two dimensions and grouped attention, gated networks without biases."""
     h, w, n = f.dim("hidden_size"), f.dim("intermediate_size"), f.dim("num_hidden_layers")
     frames = side(f, "temporal_patch_size")
-    types = f.items("layer_types", n) or ["conv" if i < 2 or i % 2 else "full_attention" for i in range(n)]
+    types = f.listed("layer_types", n, ["conv" if i < 2 or i % 2 else "full_attention" for i in range(n)])
     head = h // f.dim("num_attention_heads")
     kv = f.dim("num_key_value_heads") * head
     mixers = {"conv": 4 * h * h + h * f.dim("conv_kernel_size") ** 2, "full_attention": 2 * h * h + 2 * kv * h + 2 * head}

@@ -97,3 +97,11 @@ def test_towers_that_are_not_loaded() -> None:
     for model, loaded in ((SCOUT, False), (GEMMA, True)):
         plan = planned(model, engine="sglang", device="h200", tp=8, context=1024)
         assert any(entry.name == "weights: tower" for entry in plan.ledgers[0].entries) is loaded
+
+
+@pytest.mark.parametrize("device", ["h100", "mi300x"])
+def test_the_default_release_is_judged_as_itself(device: str) -> None:
+    """0.5.21 and later take no fp4_e2m1 (arg_groups/fields/model.py), said or not."""
+    ask = {"engine": "sglang", "device": device, "context": "8k", "kv_dtype": "fp4_e2m1"}
+    plans = [kvplan.estimate(LLAMA, **ask), kvplan.estimate(LLAMA, engine_version="0.5.23", **ask)]
+    assert [(plan.starts, "invalid choice: 'fp4_e2m1'" in plan.verdict) for plan in plans] == [(False, True)] * 2

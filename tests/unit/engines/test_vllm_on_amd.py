@@ -41,3 +41,18 @@ def test_a_cache_in_32_bits_is_that_of_a_model_in_32_bits() -> None:
     assert plan.starts is False
     assert "invalid choice: 'float32'" in plan.verdict
     assert kvplan.estimate("meta-llama/llama-3.1-8b", dtype="float32", **ask).starts is True
+
+
+@pytest.mark.parametrize("format_", ["fp8_ds_mla", "nvfp4_ds_mla"])
+def test_rows_that_a_format_does_not_hold_are_refused_at_start(format_: str) -> None:
+    """vLLM 0.33: FLASHMLA_SPARSE and its like alone list these (supported_kv_cache_dtypes), and take latent attention alone."""
+    plan = kvplan.estimate("meta-llama/llama-3.1-8b", device="h100", context="8k", kv_dtype=format_)
+    assert plan.starts is False
+    assert "No valid attention backend found for cuda" in plan.verdict
+
+
+@pytest.mark.parametrize("format_", ["octave_k3v4", "octave_k3v3", "octave_k3v3_compact", "ultraquant_4bit"])
+def test_formats_that_are_known_by_name_alone(format_: str) -> None:
+    """vLLM 0.33 config/cache.py CacheDType."""
+    with pytest.raises(kvplan.KvplanError, match=f"{format_} is not modelled"):
+        kvplan.estimate("meta-llama/llama-3.1-8b", device="mi300x", context="8k", kv_dtype=format_)

@@ -121,3 +121,41 @@ def test_sarvams_files_as_transformers_saves_them(config: dict[str, Any], counte
 def test_a_config_without_a_class_is_of_the_one_that_transformers_has_for_its_type(model_type: str, named: str) -> None:
     """transformers 5.24 models/auto/modeling_auto.py MODEL_FOR_CAUSAL_LM_MAPPING_NAMES."""
     assert _of_type(model_type) == named
+
+
+_SMALL = {
+    "hidden_size": 256,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 64,
+    "intermediate_size": 512,
+    "vocab_size": 1000,
+}
+GEMMA3 = {**_SMALL, "architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "num_hidden_layers": 26, "sliding_window": 512}
+GPT_OSS = {**_SMALL, "architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss", "num_hidden_layers": 24, "num_local_experts": 8,
+           "num_experts_per_tok": 2, "sliding_window": 128}  # fmt: skip
+QWEN3_NEXT = {**_SMALL, "architectures": ["Qwen3NextForCausalLM"], "model_type": "qwen3_next", "num_hidden_layers": 48}
+
+
+@pytest.mark.parametrize(
+    ("config", "said", "stating"),
+    [
+        (GEMMA3, 'layer_types = "5 sliding_attention, 1 full_attention, in turn over 26 layers (sliding_window_pattern = 6)"',
+         {"sliding_window_pattern": 6}),
+        (GPT_OSS, 'layer_types = "1 sliding_attention, 1 full_attention, in turn over 24 layers"',
+         {"layer_types": ["sliding_attention", "full_attention"] * 12}),
+        (QWEN3_NEXT, 'layer_types = "3 linear_attention, 1 full_attention, in turn over 48 layers (full_attention_interval = 4)"',
+         {"full_attention_interval": 4}),
+        ({**_SMALL, "architectures": ["Lfm2ForCausalLM"], "model_type": "lfm2", "num_hidden_layers": 8},
+         'layer_types = "full_attention in all 8 layers"', {"full_attn_idxs": [2, 5]}),
+        ({**GEMMA3, "architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2"},
+         'layer_types = "1 sliding_attention, 1 full_attention, in turn over 26 layers"',
+         {"layer_types": ["sliding_attention", "full_attention"] * 13}),
+    ],
+)  # fmt: skip
+def test_a_pattern_that_the_class_chooses_is_named(config: dict[str, Any], said: str, stating: dict[str, Any]) -> None:
+    """transformers 5.24.0 models/{gemma3,gpt_oss,qwen3_next,lfm2,gemma2}/configuration_*.py, __post_init__: the layer_types that it makes
+    of a file without; the keys of a file that says them are no assumption."""
+    notes = import_config(config, "left out")["notes"]
+    assert any(said.replace('"', '\\"') in note or said in note for note in notes), notes
+    assert not any("layer_types" in note for note in import_config({**config, **stating}, "left out").get("notes", []))
