@@ -171,6 +171,11 @@ class ModelSpec(Record):
     towers: tuple[Tower, ...] = ()
     weights: tuple[ExtraWeight, ...] = ()
 
+    @property
+    def known_as(self) -> str:
+        """The id of the release that was asked for, where `id` is its twin's, which has its shapes."""
+        return self.hub_id if self.hub_id and self.name == self.hub_id.rpartition("/")[2] else self.id
+
     def agree(self, _: Any) -> None:
         canonical(self.dtype, "dtype")
         for quantization in self.quantization:

@@ -13,6 +13,7 @@ from kvplan.engines.common.passed import NOT_COMPUTED
 from kvplan.engines.common.words import Finding, Place, Unresolved
 from kvplan.errors import KvplanError, SpecError, UnknownName, UnsupportedError
 from kvplan.manifests import host, undecided, weights
+from kvplan.manifests.advised import advised
 from kvplan.manifests.asked import Ask, GivenError, blaming, in_own_names, remembered
 from kvplan.manifests.mentions import why_empty
 from kvplan.manifests.pool import SIZES
@@ -333,7 +334,9 @@ def _status(found: Found, plan: Plan | None, findings: list[Finding], unresolved
         starts = plan.starts or plan.outcome.split  # with layers in RAM; `plan.starts` is of the whole model on its devices
         rule = "runs-split" if plan.outcome.split else "does-not-fit" if starts else "does-not-start"
         where = found.places.get("batch" if starts else "max_model_len") or found.places.get("max_model_len") or found.place
-        findings.append(Finding(rule, "error", plan.verdict + _advice(plan), where))
+        findings.append(
+            Finding(rule, "error", plan.verdict + (f"; would fit: {changes}" if (changes := advised(found, plan, 3)) else ""), where)
+        )
         return ("starts" if starts else "refuses"), plan.verdict
     if unresolved or plan is None or plan.fits is None:
         for u in unresolved:
@@ -370,7 +373,7 @@ def _shorter(found: Found, plan: Plan | None) -> str:
 
 def _too_close(found: Found, plan: Plan, findings: list[Finding]) -> tuple[Status, str]:
     """A verdict on either side that its interval does not bear."""
-    surer = " | ".join(one.change for one in plan.advice[:2]) if plan.fits else ""
+    surer = advised(found, plan, 2) if plan.fits else ""
     more = "".join(f"; {title}: {text}" for title, text in (("in doubt", in_doubt(plan)), ("surer", surer)) if text)
     findings.append(Finding("too-close-to-call", "warning", plan.verdict + more, found.places.get("max_model_len", found.place)))
     return "unknown", plan.verdict
@@ -383,10 +386,6 @@ def _may_be_less(findings: list[Finding], unresolved: list[Unresolved]) -> bool:
 
 def _how(give: str) -> str:
     return f"give it with {give}" if give.startswith("--") else give
-
-
-def _advice(plan: Plan) -> str:
-    return f"; would fit: {' | '.join(a.change for a in plan.advice[:3])}" if plan.advice else ""
 
 
 def _broken(name: str, error: KvplanError) -> Verdict:

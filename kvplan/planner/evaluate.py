@@ -227,7 +227,7 @@ def _place(outcome: Outcome) -> str:
 
 
 def _verdict(d: Deployment, outcome: Outcome) -> str:
-    asked = f"{d.batch} x {d.context:,} tokens of {d.model.id}"
+    asked = f"{d.batch} x {d.context:,} tokens of {d.model.known_as}"
     if outcome.unknown:
         return f"{asked}: unknown, {outcome.unknown}"
     if outcome.fits is None:

@@ -23,7 +23,7 @@ def model_facts(settled: Settled) -> ModelFacts:
         embedding_parameters=parameters.embedding,
         mtp_parameters=parameters.draft,
         weight_bytes=all_bytes(model_tensors(settled.model), weight_formats(settled.question)),
-        known_as=spec.hub_id if spec.hub_id and spec.name == spec.hub_id.rpartition("/")[2] else spec.id,
+        known_as=spec.known_as,
         notes=(*_said(settled), *shown, *_another_release(settled.question), *_of_uploads(settled), *_calibration(settled.question)),
     )
 

@@ -65,6 +65,6 @@ def _said(plan: Plan, whole: Plan) -> Plan:
     ledgers = tuple(ledger._replace(limit_bytes=None) if ledger.device == HOST else ledger for ledger in found.ledgers)
     outcome = whole.outcome._replace(ledgers=ledgers, capacity=found.capacity, limiting_rank=found.limiting_rank)
     outcome = outcome._replace(starts=False, fits=False, reason=reason, split=True)
-    asked = f"{plan.asked('batch')} x {plan.asked('context'):,} tokens of {plan.model.id}"
+    asked = f"{plan.asked('batch')} x {plan.asked('context'):,} tokens of {plan.model.known_as or plan.model.id}"
     question = {**plan.question, "host_memory": (None, "kvplan")}
     return plan._replace(question=question, outcome=outcome, verdict=f"{asked} runs split, {reason}")

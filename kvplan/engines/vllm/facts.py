@@ -127,8 +127,8 @@ FACTS = Facts(
         "n_gpu_layers": "it leaves no layers in host memory",
         "host_memory": "it is what host lines are compared with: nothing of a device follows it",
     },
-    # utils/torch_utils.py resolve_kv_cache_dtype_string; layers/attention/attention.py kv_cache_scheme
-    stated_caches=(("0.14", ("compressed-tensors",)), ("0.16", ())),
+    # utils/torch_utils.py resolve_kv_cache_dtype_string; attention/layer.py kv_cache_scheme
+    stated_caches=(("0.14", ("compressed-tensors",)), ("0.15", ())),
     drafting=DRAFTING,
     adapting=ADAPTING,
     pool="set aside",

@@ -1,7 +1,8 @@
 """Which releases follow the cache format that a checkpoint states, and uploads that state one.
 
 vLLM: utils/torch_utils.py resolve_kv_cache_dtype_string is in the sdists of 0.14.0 on, for ModelOpt's checkpoints; `kv_cache_scheme` of
-compressed-tensors in layers/attention/attention.py of 0.16.0 on. SGLang: model_runner.py asks for `kv_cache_quant_algo` from 0.5.3 on.
+compressed-tensors in attention/layer.py of the wheel of 0.15.0 and later. SGLang: model_runner.py asks for `kv_cache_quant_algo` from
+0.5.3 on.
 Public starts: nvidia/Llama-3.1-8B-Instruct-NVFP4 has 7.33 GiB for 60,064 tokens under vLLM 0.13.0 (131,035 bytes each, 2 x 32 layers x 8
 heads x 128 in 16 bits are 131,072) and 8.01 GiB for 131,264 under TensorRT-LLM 1.3.0rc15 (half of that).
 """
@@ -37,11 +38,13 @@ def test_the_models_own_config() -> None:
 
 
 def test_compressed_tensors() -> None:
-    """poolside/Laguna-XS.2-FP8 has a kv_cache_scheme of 8 bits: followed by vLLM from 0.16 on, by no SGLang."""
+    """poolside/Laguna-XS.2-FP8 has a kv_cache_scheme of 8 bits: followed by vLLM from 0.15 on, by no SGLang."""
     plans = [api.estimate("poolside/laguna-xs.2-fp8", engine=engine, engine_version=version, context=4096, advise=False)
              for engine, version in (("vllm", "0.25.0"), ("sglang", "0.5.23"))]  # fmt: skip
     in_vllm, in_sglang = (plan.cache.bytes_per_token for plan in plans)
     assert in_sglang == 2 * in_vllm
+    before = api.estimate("poolside/laguna-xs.2-fp8", engine="vllm", engine_version="0.14.0", context=4096, advise=False)
+    assert before.cache.bytes_per_token == 2 * in_vllm
     assert any("SGLang 0.5.23 does not follow the fp8_e4m3" in note for note in plans[1].model.notes)
 
 
