@@ -135,7 +135,7 @@ def mla_format(settled: Settled) -> Values:
 def _fp4_backend(settled: Settled, latent: bool, takes: frozenset[str]) -> Values:
     said = named_backends(settled.question)
     asked = said.both
-    if asked is None:
+    if asked is None and "engine_version" not in settled.chosen_by:  # forks have kernels of their own: no refusal by a default of theirs
         asked = usual(settled.question, settings_of(settled).rules, read_traits(settled.model))
     options = Options(settled.question)
     kernels = options.flag("enable_hierarchical_cache") and options.text("hicache_io_backend") != "direct"

@@ -39,8 +39,8 @@ def no_format(settled: Settled) -> Values:
 
 
 def old_format(settled: Settled) -> Values:
-    """The FP4 format by the name that it had."""
-    return {} if _said(settled) == "fp4_e2m1" else None
+    """The FP4 format by the name that it had, where the release is known."""
+    return {} if _said(settled) == "fp4_e2m1" and "engine_version" not in settled.chosen_by else None
 
 
 def lazy_buffers(settled: Settled) -> Values:

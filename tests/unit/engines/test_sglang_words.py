@@ -100,8 +100,10 @@ def test_towers_that_are_not_loaded() -> None:
 
 
 @pytest.mark.parametrize("device", ["h100", "mi300x"])
-def test_the_default_release_is_judged_as_itself(device: str) -> None:
-    """0.5.21 and later take no fp4_e2m1 (arg_groups/fields/model.py), said or not."""
+def test_fp4_without_a_release_hangs_on_it(device: str) -> None:
+    """0.5.21 and later take no fp4_e2m1 (arg_groups/fields/model.py); public starts with it name no release."""
     ask = {"engine": "sglang", "device": device, "context": "8k", "kv_dtype": "fp4_e2m1"}
-    plans = [kvplan.estimate(LLAMA, **ask), kvplan.estimate(LLAMA, engine_version="0.5.23", **ask)]
-    assert [(plan.starts, "invalid choice: 'fp4_e2m1'" in plan.verdict) for plan in plans] == [(False, True)] * 2
+    plan, named = kvplan.estimate(LLAMA, **ask), kvplan.estimate(LLAMA, engine_version="0.5.23", **ask)
+    assert (named.starts, "invalid choice: 'fp4_e2m1'" in named.verdict) == (False, True)
+    assert plan.certainty == "too close to call"
+    assert any("0.5.23 is taken, name yours" in note for note in plan.model.notes)
