@@ -197,10 +197,8 @@ def settle(d: Deployment) -> Settled:
     scores = split.records is not None and bool(settings.graph_sizes) and not question.enforce_eager
     doubts = undecided(question, model, rules, shape.attention_dp, scores=scores)
     if "engine_version" in made.chosen_by and (question.kv_dtype or "").lower() in ("fp4_e2m1", "fp4_mx_block16"):
-        said = (
-            f"a cache of {question.kv_dtype} goes by other names and backends from release to release; {question.engine_version} is taken"
-        )
-        doubts = (*doubts, f"{said}, name yours with engine_version")
+        why = f"a cache of {question.kv_dtype} goes by other names and backends from release to release; {question.engine_version} is taken"
+        doubts = (*doubts, f"{why}, name yours with engine_version")
     return made._replace(undecided=doubts, passed=unread, lacks=lacks)
 
 
