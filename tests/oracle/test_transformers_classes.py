@@ -32,7 +32,7 @@ def fault(row: dict[str, Any]) -> str | None:
     ours = {"cache_bytes": ledger.cache_bytes}
     if not spec.uncounted:
         ours["parameters"] = count(lower(spec, CacheFormats("bf16", "bf16", "bf16", "bf16"))).total
-    wrong = {key: (value, row[key]) for key, value in ours.items() if value != row[key]}
+    wrong = {key: (value, row[key]) for key, value in ours.items() if value != row.get(key, value)}
     return f"{row['config']['architectures'][0]} at {row['tokens']}: {wrong}" if wrong else None
 
 

@@ -127,7 +127,7 @@ def test_memory_is_advised_in_mebibytes() -> None:
 @pytest.mark.parametrize(
     ("engine", "device", "typed", "loads"),
     [  # `mlx_lm.convert -q` writes 4 bits in groups of 64; llama.cpp's quantize calls Q4_K_M its usual 4 bits
-        ("mlx-lm", "m4-max-64gb", "awq", "--weight-dtype affine4_g64"),
+        ("mlx-lm", "m4-max-64gb", "bitsandbytes", "--weight-dtype affine4_g64"),
         ("llama.cpp", "rtx-3090", "awq", "--weight-dtype q4_k_m"),
     ],
 )

@@ -42,9 +42,9 @@ def read_gguf(path: str | Path) -> Gguf:
     if table.empty:
         return Gguf(spec, None, first)
     spec, stored = compared(spec, table.stored(h.n_layers))
-    if stored.unlike or not (wrong := contradictions(first.metadata, table)):
-        return Gguf(spec, stored, first)
-    return Gguf(noted(spec, wrong), replace(stored, unlike=wrong[0]), first)
+    if wrong := contradictions(first.metadata, table):
+        return Gguf(noted(spec, wrong), replace(stored, unlike=wrong[0]), first)
+    return Gguf(spec, stored, first)
 
 
 def parts(path: str | Path) -> list[Path]:
