@@ -334,9 +334,8 @@ def _status(found: Found, plan: Plan | None, findings: list[Finding], unresolved
         starts = plan.starts or plan.outcome.split  # with layers in RAM; `plan.starts` is of the whole model on its devices
         rule = "runs-split" if plan.outcome.split else "does-not-fit" if starts else "does-not-start"
         where = found.places.get("batch" if starts else "max_model_len") or found.places.get("max_model_len") or found.place
-        findings.append(
-            Finding(rule, "error", plan.verdict + (f"; would fit: {changes}" if (changes := advised(found, plan, 3)) else ""), where)
-        )
+        changes = advised(found, plan, 3)
+        findings.append(Finding(rule, "error", plan.verdict + (f"; would fit: {changes}" if changes else ""), where))
         return ("starts" if starts else "refuses"), plan.verdict
     if unresolved or plan is None or plan.fits is None:
         for u in unresolved:
