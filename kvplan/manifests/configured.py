@@ -35,14 +35,7 @@ def config_map(config: Item, pods: Sequence[Item], others: Sequence[Item], n: in
     """The engines of a ConfigMap's files, with the devices of the pod of the same file that mounts it."""
     name = config.get("metadata", "name").text
     mounts = [pod for pod in pods if any(one.get("configMap", "name").text == name for one in pod.get("volumes"))]
-    hardware = of_pod(mounts[0], list(mounts[0].get("containers")), others) if mounts else None
+    found = of_pod(mounts[0], list(mounts[0].get("containers")), others) if mounts else None
+    own = {} if found is None else {name: getattr(found, name) for name in ("device", "n_devices", "why", "place", "findings")}
     for key, item in config.get("data").items():
-        for start, site in held(item, key, n, source):
-            yield (
-                start,
-                site
-                if hardware is None
-                else site._replace(
-                    device=hardware.device, n_devices=hardware.n_devices, why=hardware.why, place=hardware.place, findings=hardware.findings
-                ),
-            )
+        yield from ((start, site._replace(**own)) for start, site in held(item, key, n, source))

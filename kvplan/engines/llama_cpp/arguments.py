@@ -13,7 +13,7 @@ from kvplan.engines.common.arguments import RELEASE, Adapters, Answer, Arguments
 from kvplan.engines.common.options import read_speculative
 from kvplan.engines.common.words import Finding, Given, Unresolved, refuse, warn
 from kvplan.engines.llama_cpp.named import DENSE, EXPERTS
-from kvplan.engines.llama_cpp.rules import LlamaRules, build_of, find
+from kvplan.engines.llama_cpp.rules import RULES, LlamaRules, build_of, find
 from kvplan.engines.llama_cpp.unmodelled import EITHER, IRRELEVANT, LESS, MORE
 from kvplan.engines.llama_cpp.variables import LOUD, NEGATED, PREFIXES, QUIET
 from kvplan.errors import UnsupportedError
@@ -97,8 +97,8 @@ PARTS = {
     "option:override_kv": (r"[^=]{1,127}=(?:int|float|bool|str):.*", "KEY=TYPE:VALUE, of int, float, bool or str"),
 }
 LEAST_ZERO = ("option:n_cpu_moe", "option:n_cpu_ffn")
-#: #15434 of August 2025, as `flash_auto` of rules.py.
-FLASH_TAKES_A_VALUE = 6324
+#: The build from which flash attention is a choice of three.
+FLASH_TAKES_A_VALUE = next(rules.build for rules in RULES.values() if rules.flash_auto)
 #: Older switches, which of their values keeps weights from being the pages of their file, and the --load-mode that says so since
 #: (common/arg.cpp).
 LOADS = (("@mmap", False, "none"), ("@direct_io", True, "dio"), ("@mlock", True, "mlock"))

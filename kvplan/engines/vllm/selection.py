@@ -43,8 +43,6 @@ SEARCHED = "nvfp4_4over6"
 UNSPELLED, UNSPELLED_SINCE = "FLASHMLA_SPARSE", "0.18"
 #: Backends that run an encoder's layers (supports_attn_type), from which release on; asked from the last one on.
 ENCODERS, ENCODERS_SINCE = {"FLASH_ATTN": "0.12", "TRITON_ATTN": "0.14", "FLEX_ATTENTION": "0.12"}, "0.12"
-#: From this release on a checkpoint of ModelOpt's says its cache's format by that full name.
-PINNED_SINCE = "0.14"
 #: A cache in 16 bits by its name was in no backend's list (0.11.1 to 0.14), or taken for a quantised one (0.11.0), as for Hopper alone.
 UNLISTED_SINCE, LISTED_SINCE, UNLISTED = "0.11", "0.15", ("bf16", "f16")
 #: DeepSeek-V4, and the first release in which it takes FP8 where none is asked for.
@@ -135,7 +133,7 @@ def _fits(one: Taker, s: VllmSettings, settled: Settled, kind: str, at: int) -> 
         return False
     if d.kv_dtype == GAUDI and (one.name != "FLASH_ATTN" or s.since(GAUDI_SINCE)):
         return False
-    if one.name == UNSPELLED and _spelled(d, s) == _E4 and (s.since(UNSPELLED_SINCE) or d.model.architecture != BF16_IS_AUTO):
+    if one.name == UNSPELLED and _spelled(d) == _E4 and (s.since(UNSPELLED_SINCE) or d.model.architecture != BF16_IS_AUTO):
         return False
     if kind == "plain" and one.heads and not _heads(s) <= set(one.heads):
         return False
@@ -148,11 +146,11 @@ def _fits(one: Taker, s: VllmSettings, settled: Settled, kind: str, at: int) -> 
     return one.shared or (d.dcp or 1) == 1 or not s.since(SHARED_SINCE)
 
 
-def _spelled(d: Deployment, s: VllmSettings) -> str | None:
+def _spelled(d: Deployment) -> str | None:
     """The cache's format by the name that layers are handed: as asked, or as ModelOpt's checkpoint has it (torch_utils.py
-    resolve_kv_cache_dtype_string, MODELOPT_TO_VLLM_KV_CACHE_DTYPE_MAP)."""
-    pinned = (d.model.method or "").startswith("modelopt") and s.since(PINNED_SINCE)
-    return d.model.kv_dtype if d.kv_dtype in (None, "auto") and pinned else d.kv_dtype
+    resolve_kv_cache_dtype_string, MODELOPT_TO_VLLM_KV_CACHE_DTYPE_MAP), which has none before a release follows it (facts.py)."""
+    stated = d.model.kv_dtype if (d.model.method or "").startswith("modelopt") else None
+    return stated if stated and d.kv_dtype in (None, "auto") else d.kv_dtype
 
 
 def _images_see_whole(s: VllmSettings, settled: Settled) -> bool:
